@@ -1,6 +1,6 @@
 //! Process attributes: user, limits, cores, name.
 //!
-//! Called by: the server, once at start (before workers exist), and each worker (`pin_to_core`).
+//! Called by: the server, once at start (before workers exist), and each worker (`pin_to_cores`).
 //! Caveat: root must be given up for good: supplementary groups, then group, then user, then a
 //! check that it worked. Other processes of that user must not see its secrets (memory with keys,
 //! the state directory), so the process cannot be traced or inspected (PR_SET_DUMPABLE), and holds
@@ -159,17 +159,19 @@ pub fn give_back_freed_memory() {
     }
 }
 
-/// Binds the calling thread to one core, by the kernel's number (see [`allowed_cores`]).
-pub fn pin_to_core(core: usize) -> io::Result<()> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
+/// Binds the calling thread to cores, by the kernel's numbers (see [`allowed_cores`]).
+pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for core in cores {
+        if *core >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(*core);
     }
-    let mut cores = CpuSet::new();
-    cores.set(core);
     if let Ok(before) = rustix::thread::sched_getaffinity(None) {
         UNPINNED.get_or_init(|| before);
     }
-    Ok(rustix::thread::sched_setaffinity(None, &cores)?)
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
 /// Lets the calling thread run wherever it could before any was bound to a core: threads begin
@@ -531,9 +533,9 @@ mod tests {
     fn pinning_leaves_one_core() {
         std::thread::spawn(|| {
             let core = *allowed_cores().last().unwrap();
-            pin_to_core(core).unwrap();
+            pin_to_cores(&[core]).unwrap();
             assert_eq!(allowed_cores(), [core]);
-            assert!(pin_to_core(usize::MAX).is_err());
+            assert!(pin_to_cores(&[usize::MAX]).is_err());
         })
         .join()
         .unwrap();

@@ -282,6 +282,36 @@ fn v2_proxied(preface: &[u8], family: u8) -> Result<Proxied, PrefaceError> {
     Ok((source, tls))
 }
 
+/// Returns the TLVs behind the addresses of a complete preface (2.2.1): a type, two bytes of length,
+/// and the value, one behind the other. Version 1 has none.
+pub fn tlvs(preface: &[u8]) -> &[u8] {
+    if !preface.starts_with(V2_SIGNATURE) {
+        return &[];
+    }
+    let address_bytes = match preface.get(13) {
+        Some(0x11) => 12,
+        Some(0x21) => 36,
+        Some(0x31) => 216,
+        _ => return &[],
+    };
+    preface
+        .get(V2_HEAD_BYTES + address_bytes..)
+        .unwrap_or_default()
+}
+
+/// Returns the value of the first TLV of a type, of a sequence of them.
+pub fn tlv(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
+    while let [kind, high, low, rest @ ..] = tlvs {
+        let (value, behind) =
+            rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        if *kind == wanted {
+            return Some(value);
+        }
+        tlvs = behind;
+    }
+    None
+}
+
 fn v2_tcp4(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     let mut rest = body;
     let (source, destination) = (

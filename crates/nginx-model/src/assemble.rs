@@ -7,7 +7,7 @@
 
 use crate::{
     conf::LocationConf,
-    draft::ServerDraft,
+    draft::{Draft, ServerDraft},
     finish::Finisher,
     location::Location,
     log_rules::LogRules,
@@ -63,7 +63,6 @@ pub fn assemble(
     let mut drafts = std::mem::take(&mut http.servers);
     for draft in &mut drafts {
         draft.tls.inherit(&http.tls);
-        draft.real_ip.inherit(&http.real_ip);
         if draft.listens.is_empty() {
             let port = if setup.is_root { 80 } else { 8000 };
             draft.listens.push(Listen::plain(port));
@@ -74,7 +73,9 @@ pub fn assemble(
             model.tls.ticket_keys.push(path.clone());
         }
     }
-    let real_ip = common_real_ip(&drafts, finisher);
+    let real_ip = common_real_ip(&drafts, &http.conf);
+    nginx.settles_clients = real_ip.is_none();
+    let real_ip = real_ip.unwrap_or_default();
     model.server.trusted_proxies = trusted_proxies(&real_ip);
     add_addresses(&drafts, &mut nginx, finisher);
     model.listeners = listeners(&drafts, &http.conf.core, &real_ip, finisher);
@@ -137,6 +138,7 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
             (_, false) => None,
         },
         group: process.group.clone().filter(|_| is_root),
+        affinity: process.affinity_of_workers(),
         pid_file: Some(process.pid_file.clone()),
         error_log: ErrorLog {
             target: match target.as_str() {
@@ -203,22 +205,23 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
     }
 }
 
-/// The settings of all servers that have some. Different ones are refused: what one server believes
-/// a proxy, another must not.
-fn common_real_ip(drafts: &[ServerDraft], finisher: &mut Finisher<'_>) -> RealIp {
-    let mut configured = drafts.iter().filter(|draft| !draft.real_ip.from.is_empty());
-    let Some(first) = configured.next() else {
-        return RealIp::default();
-    };
-    for other in configured.filter(|draft| !draft.real_ip.is_same(&first.real_ip)) {
-        let origin = &other.outside.origin;
-        let message =
-            "\"set_real_ip_from\", \"real_ip_header\", and \"real_ip_recursive\" must be the \
-                       same in all servers that have them: move them to the http block"
-                .to_owned();
-        finisher.report.error_at(&origin.file, origin.line, message);
+/// The settings of all servers. `None`: they differ, or a location has its own, so that the client's
+/// address is settled request by request.
+fn common_real_ip(drafts: &[ServerDraft], http: &LocationConf) -> Option<RealIp> {
+    fn has_own(draft: &Draft) -> bool {
+        let mut inner = draft.children.iter();
+        inner.any(|child| child.conf.real_ip.is_set() || has_own(child))
     }
-    first.real_ip.clone()
+    let mut all = drafts.iter().map(|draft| {
+        let mut own = draft.outside.conf.real_ip.clone();
+        own.inherit(&http.real_ip);
+        own
+    });
+    let first = all.next().unwrap_or_default();
+    let is_same =
+        |other: RealIp| other.is_same(&first) || other.from.is_empty() && first.from.is_empty();
+    let is_common = all.all(is_same) && !drafts.iter().any(|draft| has_own(&draft.outside));
+    is_common.then_some(first)
 }
 
 fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
@@ -357,16 +360,11 @@ fn listeners(
             }
             if listen.has_proxy_protocol {
                 let believed = real_ip.from.iter().filter(|_| real_ip.is_proxy_protocol());
+                let believed = believed.filter_map(|text| text.parse().ok());
+                listener.proxy_protocol_believed = Some(believed.collect());
+                let all = ["0.0.0.0/0", "::/0"];
                 listener.proxy_protocol_from =
-                    believed.filter_map(|text| text.parse().ok()).collect();
-                if listener.proxy_protocol_from.is_empty() {
-                    let origin = &draft.outside.origin;
-                    let message = "\"proxy_protocol\" needs \"real_ip_header proxy_protocol\" and the \
-                                   networks of the proxies in \"set_real_ip_from\": Saker reads the \
-                                   header from those alone"
-                        .to_owned();
-                    finisher.report.error_at(&origin.file, origin.line, message);
-                }
+                    all.iter().filter_map(|text| text.parse().ok()).collect();
             }
             listener.backlog = listen.backlog.unwrap_or(listener.backlog);
         }

@@ -18,6 +18,7 @@ use crate::modules::{
     headers::HeadersConf,
     limits::LimitsConf,
     log::LogConf,
+    realip::RealIp,
     secure_link::SecureLinkConf,
     upstream_conf::UpstreamsConf,
 };
@@ -37,6 +38,7 @@ pub struct LocationConf {
     pub headers: HeadersConf,
     pub limits: LimitsConf,
     pub log: LogConf,
+    pub real_ip: RealIp,
     pub secure_link: SecureLinkConf,
     pub upstreams: UpstreamsConf,
 }
@@ -57,6 +59,7 @@ impl LocationConf {
         self.headers.inherit(&outer.headers);
         self.limits.inherit(&outer.limits);
         self.log.inherit(&outer.log);
+        self.real_ip.inherit(&outer.real_ip);
         self.secure_link.inherit(&outer.secure_link);
         let is_plain = self.core.handler == Handler::Files && self.upstreams.pass.is_none();
         self.upstreams

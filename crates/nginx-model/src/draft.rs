@@ -7,7 +7,6 @@ use crate::{
     location::{LocationKind, Methods},
     modules::{
         listen::{Listen, ServerNames},
-        realip::RealIp,
         rewrite::{Condition, Statement},
         tls::TlsConf,
     },
@@ -50,7 +49,6 @@ pub struct ServerDraft {
     pub names: ServerNames,
     pub listens: Vec<Listen>,
     pub tls: TlsConf,
-    pub real_ip: RealIp,
 }
 
 impl Draft {

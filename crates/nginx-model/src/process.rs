@@ -3,6 +3,7 @@
 //! Called by: `load`, and the command line, which needs the process id's file.
 
 use crate::values::{flag, invalid, number_argument, size_argument, time_argument};
+use saker_config::model::Affinity;
 use saker_nginx_syntax::{Directive, Report};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,11 @@ pub struct Process {
     /// Limits on open descriptors, and on core dumps.
     pub descriptors_max: Option<u64>,
     pub core_bytes_max: Option<u64>,
+    pub signals_max: Option<u64>,
+    /// Sets of cores, the workers' in turn; empty: the kernel decides.
+    pub cores: Vec<Vec<usize>>,
+    /// One core for each worker, of those that are allowed.
+    pub assigns_cores: bool,
     /// As for nice(1).
     pub priority: Option<i32>,
     pub directory: Option<PathBuf>,
@@ -45,6 +51,16 @@ impl Process {
         for directive in directives.iter().chain(inner) {
             if let Err(message) = process.set(directive, prefix) {
                 report.error(directive, message, None);
+            }
+        }
+        for module in directives
+            .iter()
+            .filter(|directive| directive.name() == "load_module")
+        {
+            if !is_built_in(Path::new(module.argument(0))) {
+                let message = format!("`{}` is not part of Saker", module.argument(0));
+                let help = "Its directives are unknown, or are listed with what follows.";
+                report.warn(module, message, Some(help.into()));
             }
         }
         let has_events = directives
@@ -76,6 +92,8 @@ impl Process {
             }
             "worker_rlimit_nofile" => self.descriptors_max = Some(number_argument(directive)?),
             "worker_rlimit_core" => self.core_bytes_max = Some(size_argument(directive)?),
+            "worker_rlimit_sigpending" => self.signals_max = Some(number_argument(directive)?),
+            "worker_cpu_affinity" => self.affinity(directive)?,
             "worker_priority" => {
                 let priority = text.parse().ok().filter(|own| (-20..=20).contains(own));
                 self.priority = Some(priority.ok_or_else(|| invalid(directive, text))?);
@@ -95,4 +113,55 @@ impl Process {
         }
         Ok(())
     }
+
+    /// `auto` with an optional mask, or a mask of bits for each worker, the last for those that follow.
+    fn affinity(&mut self, directive: &Directive) -> Result<(), String> {
+        let mut words = directive.texts().peekable();
+        self.assigns_cores = words.next_if_eq(&"auto").is_some();
+        for word in words {
+            let is_mask = word.bytes().all(|byte| matches!(byte, b'0' | b'1'));
+            if !is_mask {
+                let mut invalid = word.chars().filter(|letter| !matches!(letter, '0' | '1'));
+                let invalid = invalid.next().unwrap_or_default();
+                return Err(format!(
+                    "invalid character \"{invalid}\" in \"worker_cpu_affinity\""
+                ));
+            }
+            let bits = word.bytes().rev().enumerate();
+            let set = bits.filter(|(_, bit)| *bit == b'1').map(|(core, _)| core);
+            self.cores.push(set.collect());
+        }
+        Ok(())
+    }
+
+    /// The cores that workers run on.
+    pub fn affinity_of_workers(&self) -> Affinity {
+        match (self.assigns_cores, self.cores.first()) {
+            (true, None) => Affinity::Auto,
+            // One core for each worker, of the mask.
+            (true, Some(mask)) => Affinity::Cores(mask.clone()),
+            (false, None) => Affinity::Off,
+            (false, Some(_)) => Affinity::Sets(self.cores.clone()),
+        }
+    }
+}
+
+/// Modules that nginx loads, by the part of their file's name between `ngx_` and `_module`, and that
+/// are part of this program.
+const BUILT_IN: [&str; 6] = [
+    "http_brotli_filter",
+    "http_brotli_static",
+    "http_headers_more_filter",
+    "http_zstd_filter",
+    "http_zstd_static",
+    "stream",
+];
+
+/// Returns true if the file of a module is one whose directives are known anyway.
+fn is_built_in(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let known = name
+        .strip_prefix("ngx_")
+        .and_then(|name| name.strip_suffix("_module.so"));
+    known.is_some_and(|name| BUILT_IN.contains(&name))
 }

@@ -14,7 +14,6 @@ use crate::{
         listen::{ServerNames, listen, server_name},
         log::{COMBINED, Escape, Formats, log_format, translate},
         maps::{self, Tables},
-        realip::{RealIp, is_realip},
         rewrite::{self, is_script},
         tls::{TlsConf, is_tls},
         upstream::{Group, group},
@@ -44,7 +43,6 @@ pub struct HttpDraft {
     pub zones: Vec<Arc<Zone>>,
     pub cache_zones: Vec<Arc<cache::Zone>>,
     pub formats: Formats,
-    pub real_ip: RealIp,
     pub variables: Variables,
     pub tables: Tables,
 }
@@ -253,7 +251,6 @@ impl<'r> HttpReader<'r> {
                 Ok(())
             }
             _ if is_tls(name) => self.http.tls.set(directive, &mut self.reading),
-            _ if is_realip(name) => self.http.real_ip.set(directive),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
     }
@@ -290,7 +287,6 @@ impl<'r> HttpReader<'r> {
             names: ServerNames::default(),
             listens: Vec::new(),
             tls: TlsConf::default(),
-            real_ip: RealIp::default(),
         };
         for directive in block.inside() {
             let name = directive.name();
@@ -298,7 +294,6 @@ impl<'r> HttpReader<'r> {
                 "listen" => listen(directive).map(|listens| server.listens.extend(listens)),
                 "server_name" => server_name(directive, &mut server.names, &mut self.reading),
                 _ if is_tls(name) => server.tls.set(directive, &mut self.reading),
-                _ if is_realip(name) => server.real_ip.set(directive),
                 _ => self.level_directive(directive, &mut server.outside, false),
             };
             self.settle(directive, outcome);
@@ -338,10 +333,6 @@ impl<'r> HttpReader<'r> {
                 draft.script.push(DraftOp::Plain(op));
                 Ok(())
             }
-            _ if is_realip(name) => Err(format!(
-                "\"{name}\" is honored in http and server blocks only: the client's address is settled \
-                 before a location is chosen"
-            )),
             _ => {
                 if name.ends_with("_pass") {
                     draft.pass = Some(directive.clone());

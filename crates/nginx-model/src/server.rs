@@ -65,6 +65,8 @@ pub struct Nginx {
     pub conf_prefix: PathBuf,
     /// The document root without a `root`.
     pub default_root: PathBuf,
+    /// The client's address is settled when the server is known, or the location.
+    pub settles_clients: bool,
     /// Keep-alive limits of all listeners, from which locations may differ.
     pub keep_alive: KeepAlive,
 }

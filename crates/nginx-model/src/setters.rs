@@ -7,7 +7,7 @@ use crate::{
     conf::LocationConf,
     modules::{
         access, autoindex, browser, clients, compression, core, filters, gzip_conditions, handlers,
-        headers, limits, log, secure_link, upstream_conf::Gateway, upstream_rewrites,
+        headers, limits, log, realip, secure_link, upstream_conf::Gateway, upstream_rewrites,
         upstream_setters,
     },
     reading::{Reading, Setters},
@@ -52,6 +52,7 @@ pub fn apply(
         headers::SETTERS, headers;
         limits::SETTERS, limits;
         log::SETTERS, log;
+        realip::SETTERS, real_ip;
         secure_link::SETTERS, secure_link;
         upstream_setters::PROXY, upstreams;
         upstream_setters::FASTCGI, upstreams;
@@ -91,6 +92,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(headers::SETTERS))
         .chain(of(limits::SETTERS))
         .chain(of(log::SETTERS))
+        .chain(of(realip::SETTERS))
         .chain(of(secure_link::SETTERS))
         .chain(of(upstream_rewrites::SETTERS))
         .chain(of(upstream_setters::PROXY))
@@ -133,21 +135,19 @@ mod tests {
         "limit_except",
         "limit_req_zone",
         "listen",
+        "load_module",
         "location",
         "log_format",
         "map",
         "pid",
         "proxy_cache_path",
         "random",
-        "real_ip_header",
-        "real_ip_recursive",
         "return",
         "rewrite",
         "scgi_cache_path",
         "server",
         "server_name",
         "set",
-        "set_real_ip_from",
         "split_clients",
         "sticky",
         "upstream",
@@ -155,10 +155,12 @@ mod tests {
         "user",
         "uwsgi_cache_path",
         "worker_connections",
+        "worker_cpu_affinity",
         "worker_priority",
         "worker_processes",
         "worker_rlimit_core",
         "worker_rlimit_nofile",
+        "worker_rlimit_sigpending",
         "worker_shutdown_timeout",
         "working_directory",
     ];
@@ -189,7 +191,7 @@ mod tests {
         }
         for name in names() {
             let mut all = rows().filter(|row| row.name == name);
-            let is_honored = all.any(|row| row.support == Support::Honored);
+            let is_honored = all.any(|row| row.support.is_honored());
             assert!(is_honored, "{name} has a setter and no honored row");
         }
     }

@@ -23,6 +23,12 @@ pub enum Variable {
     UpstreamField(Box<str>),
     /// `$upstream_cookie_NAME`
     UpstreamCookie(Box<str>),
+    /// `$sent_trailer_NAME`
+    SentTrailer(Box<str>),
+    /// `$upstream_trailer_NAME`
+    UpstreamTrailer(Box<str>),
+    /// `$proxy_protocol_tlv_NAME`: the number of the TLV, and of the one inside of it.
+    PrefaceTlv(u8, Option<u8>),
     /// A variable of a stream's session.
     Session(SessionVariable),
     /// A variable of the configuration, by its number.
@@ -111,6 +117,7 @@ builtins! {
     "server_port" ServerPort
     "server_protocol" ServerProtocol
     "slice_range" SliceRange
+    "ssl_alpn_protocol" SslAlpnProtocol
     "ssl_cipher" SslCipher
     "ssl_ciphers" SslCiphers
     "ssl_client_cert" SslClientCert
@@ -126,6 +133,10 @@ builtins! {
     "ssl_client_v_remain" SslClientRemain
     "ssl_client_v_start" SslClientStart
     "ssl_client_verify" SslClientVerify
+    "ssl_curve" SslCurve
+    "ssl_early_data" SslEarlyData
+    "ssl_ech_outer_server_name" SslEchOuterServerName
+    "ssl_ech_status" SslEchStatus
     "ssl_protocol" SslProtocol
     "ssl_server_name" SslServerName
     "ssl_session_id" SslSessionId
@@ -155,7 +166,9 @@ impl Variable {
         }
         let field = |rest: &str| rest.to_ascii_lowercase().replace('_', "-").into();
         type Make = fn(Box<str>) -> Variable;
-        let families: [(&str, Make); 3] = [
+        let families: [(&str, Make); 5] = [
+            ("sent_trailer_", Variable::SentTrailer),
+            ("upstream_trailer_", Variable::UpstreamTrailer),
             ("sent_http_", Variable::SentField),
             ("upstream_http_", Variable::UpstreamField),
             ("http_", Variable::Field),
@@ -168,11 +181,49 @@ impl Variable {
         if let Some(rest) = name.strip_prefix("arg_") {
             return Some(Variable::Argument(rest.into()));
         }
+        if let Some(rest) = name.strip_prefix("proxy_protocol_tlv_") {
+            return preface_tlv(rest);
+        }
         if let Some(rest) = name.strip_prefix("upstream_cookie_") {
             return Some(Variable::UpstreamCookie(rest.into()));
         }
         name.strip_prefix("cookie_")
             .map(|rest| Variable::Cookie(rest.into()))
+    }
+}
+
+/// Numbers of TLVs that have names (proxy-protocol.txt, 2.2), and of those of TLS.
+const TLVS: [(&str, u8); 4] = [
+    ("alpn", 1),
+    ("authority", 2),
+    ("unique_id", 5),
+    ("netns", 0x30),
+];
+const TLS_TLV: u8 = 0x20;
+const TLS_TLVS: [(&str, u8); 6] = [
+    ("verify", 0),
+    ("version", 0x21),
+    ("cn", 0x22),
+    ("cipher", 0x23),
+    ("sig_alg", 0x24),
+    ("key_alg", 0x25),
+];
+
+/// Parses the name of a TLV: a known one, or a number, such as `0x01` or `ssl_0x21`.
+fn preface_tlv(name: &str) -> Option<Variable> {
+    let number = |name: &str, known: &[(&str, u8)]| {
+        let known = known.iter().find(|(own, _)| *own == name);
+        match (known, name.strip_prefix("0x")) {
+            (Some((_, number)), _) => Some(*number),
+            (None, Some(digits)) => u8::from_str_radix(digits, 16).ok(),
+            (None, None) => None,
+        }
+    };
+    match name.strip_prefix("ssl_") {
+        Some(inner) => {
+            number(inner, &TLS_TLVS).map(|inner| Variable::PrefaceTlv(TLS_TLV, Some(inner)))
+        }
+        None => number(name, &TLVS).map(|own| Variable::PrefaceTlv(own, None)),
     }
 }
 

@@ -121,7 +121,8 @@ for each request.
 
 ## Directives
 
-- **honored**: does what nginx's documentation says.
+- **honored**: does what nginx's documentation says. *Nothing to observe*: by that documentation it
+  changes nothing that a client, a log, or a tool sees, and nothing is missing, for the reason given.
 - **no effect**: read and checked; nothing is missing, for the reason given.
 - **not honored**: read and checked, with what follows. `saker check --nginx` lists them.
 - **refused**: the server does not start with it, because it would leave open what nginx closes.
@@ -149,7 +150,8 @@ fn summary() -> String {
         let rows = of_open_source().filter(|row| wanted(&row.support));
         rows.count()
     };
-    let honored = count(|support| *support == Support::Honored);
+    let honored = count(|support| support.is_honored());
+    let internal = count(|support| matches!(support, Support::Internal(_)));
     let idle = count(|support| matches!(support, Support::Accepted(_)));
     let is_missing =
         |row: &&Row| matches!(row.support, Support::Unsupported(_) | Support::Refused(_));
@@ -163,7 +165,8 @@ fn summary() -> String {
     let others = rows().count() - all;
     format!(
         "The open-source modules of nginx without `mail` have {all} directives in these tables: \
-         {honored} are honored, {idle} have no effect that would be missed, and {} are not honored. \
+         {honored} are honored ({internal} of them change nothing that can be observed), {idle} have no \
+         effect that would be missed, and {} are not honored. \
          A name in `http` and in `stream` counts twice. {others} further ones are of `mail`, of the \
          commercial subscription, of modules that are released apart from nginx, or of older \
          versions.\n\nNot honored: `{}`.\n",
@@ -183,6 +186,7 @@ fn places(row: &Row) -> String {
 fn what(row: &Row) -> String {
     match row.support {
         Support::Honored => "**honored**".into(),
+        Support::Internal(why) => format!("**honored**, nothing to observe: {why}"),
         Support::Accepted(why) => format!("no effect: {why}"),
         Support::Unsupported(what) => format!("not honored: {what}"),
         Support::Refused(why) => format!("refused: {why}"),

@@ -79,6 +79,9 @@ pub enum Body {
 pub enum Support {
     /// Works as in nginx.
     Honored,
+    /// Read and checked. By nginx's documentation it changes nothing that a client, a log, or a tool
+    /// sees: sizes of buffers and tables, or ways to do the same work.
+    Internal(&'static str),
     /// Read and checked; it has no effect, for this reason, and none is missing.
     Accepted(&'static str),
     /// Has no effect: what follows, and what to do. Reported as a warning.
@@ -96,6 +99,13 @@ pub struct Row {
     pub arguments_max: u8,
     pub body: Body,
     pub support: Support,
+}
+
+impl Support {
+    /// Returns true if all that nginx's documentation says about it holds here.
+    pub fn is_honored(self) -> bool {
+        matches!(self, Support::Honored | Support::Internal(_))
+    }
 }
 
 impl Row {

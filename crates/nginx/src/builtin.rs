@@ -9,6 +9,7 @@ use crate::{files, request::Request, user_id};
 use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
 use saker_http::KnownField;
+use saker_net::proxy_preface;
 use saker_nginx_model::{modules::filters::UserId, variables::Builtin};
 use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{Client, local_time, template};
@@ -55,9 +56,22 @@ impl Request<'_> {
             }
             Builtin::ServerName => Some(self.state.server.name.as_bytes().to_vec()),
             Builtin::RequestMethod => Some(self.method()),
-            Builtin::DocumentRoot | Builtin::RealpathRoot => {
+            Builtin::DocumentRoot => {
                 let root = files::root(self);
                 Some(root.as_os_str().as_bytes().to_vec())
+            }
+            Builtin::RealpathRoot => {
+                // Links on the way may change between two requests.
+                self.depends_on_request();
+                let root = files::root(self).canonicalize().ok()?;
+                Some(root.as_os_str().as_bytes().to_vec())
+            }
+            Builtin::RequestPort | Builtin::IsRequestPort => {
+                let port = self.request_port()?;
+                Some(match builtin {
+                    Builtin::RequestPort => port,
+                    _ => b":".to_vec(),
+                })
             }
             Builtin::RequestFilename => {
                 let path = self.exchange.path.clone();
@@ -140,7 +154,15 @@ impl Request<'_> {
             | Builtin::UpstreamHeaderTime
             | Builtin::UpstreamResponseTime
             | Builtin::UpstreamResponseLength => self.upstream_value(builtin),
-            Builtin::LimitRate => self.state.limit_rate.as_ref().map(|rate| rate.to_vec()),
+            Builtin::LimitRate => Some(match &self.state.limit_rate {
+                Some(rate) => rate.to_vec(),
+                None => b"0".to_vec(),
+            }),
+            Builtin::RequestTime => {
+                let began_ns = self.state.began_ns;
+                let ms = saker_net::clock::monotonic_ns().saturating_sub(began_ns) / 1_000_000;
+                text(&format_args!("{}.{:03}", ms / 1000, ms % 1000))
+            }
             Builtin::LimitReqStatus | Builtin::LimitConnStatus => {
                 let status = match builtin {
                     Builtin::LimitReqStatus => self.state.limit_req_status,
@@ -178,7 +200,11 @@ impl Request<'_> {
             Builtin::ProxyProtocolPort => text(&client.preface.as_ref()?.source.port()),
             Builtin::ProxyProtocolServerAddr => text(&client.preface.as_ref()?.destination.ip()),
             Builtin::ProxyProtocolServerPort => text(&client.preface.as_ref()?.destination.port()),
-            Builtin::RemotePort => text(&client.address.port()),
+            // A proxy may tell the address alone.
+            Builtin::RemotePort => match client.address.port() {
+                0 => None,
+                port => text(&port),
+            },
             Builtin::RemoteUser => exchange
                 .access
                 .user
@@ -236,6 +262,38 @@ impl Request<'_> {
         }
     }
 
+    /// The port that the client named with the host.
+    fn request_port(&mut self) -> Option<Vec<u8>> {
+        let view = self.exchange.head.view();
+        let host = view.first("host")?;
+        let behind = match host.iter().position(|byte| *byte == b']') {
+            Some(at) => host.get(at + 1..)?,
+            None => host,
+        };
+        let at = behind.iter().position(|byte| *byte == b':')?;
+        let port = behind.get(at + 1..)?.to_vec();
+        (!port.is_empty() && port.iter().all(u8::is_ascii_digit)).then_some(port)
+    }
+
+    /// A TLV of the PROXY header, or one inside of it. TLS's begins with five bytes: flags, and the
+    /// outcome of the check of the client's certificate.
+    pub fn preface_tlv(&mut self, number: u8, inner: Option<u8>) -> Option<Vec<u8>> {
+        self.depends_on_request();
+        let preface = self.exchange.client.preface.as_ref()?;
+        let value = proxy_preface::tlv(&preface.tlvs, number)?;
+        let Some(inner) = inner else {
+            return Some(value.to_vec());
+        };
+        let (head, rest) = value.split_first_chunk::<5>()?;
+        match inner {
+            0 => {
+                let [_, verified @ ..] = *head;
+                Some(u32::from_be_bytes(verified).to_string().into_bytes())
+            }
+            _ => proxy_preface::tlv(rest, inner).map(<[u8]>::to_vec),
+        }
+    }
+
     /// The request's host, or the server's name.
     pub fn host(&self) -> Vec<u8> {
         match self.exchange.host.is_empty() {
@@ -271,6 +329,11 @@ impl Request<'_> {
                 | Builtin::SslClientEnd
                 | Builtin::SslClientRemain
                 | Builtin::SslClientVerify
+                | Builtin::SslAlpnProtocol
+                | Builtin::SslCurve
+                | Builtin::SslEarlyData
+                | Builtin::SslEchOuterServerName
+                | Builtin::SslEchStatus
                 | Builtin::SslProtocol
                 | Builtin::SslServerName
                 | Builtin::SslSessionId

@@ -5,7 +5,7 @@
 //! Out of scope: what the location does (`content`).
 
 use crate::{
-    access, pages,
+    access, pages, real_ip,
     request::{HostMatcher, PathMatcher, Request},
     script::Flow,
     state::State,
@@ -72,11 +72,12 @@ pub fn begin(
     exchange.trace("select_host", Some(&origin), || {
         format!("server `{}`", server.name)
     });
-    if let Some((regex, subject, spans)) = matcher.matched {
-        Request::run(exchange, nginx, watcher, |request| {
+    Request::run(exchange, nginx, watcher, |request| {
+        if let Some((regex, subject, spans)) = matcher.matched {
             request.keep_captures(&regex, &subject, spans);
-        });
-    }
+        }
+        real_ip::settle(request, &server.outside.conf.real_ip);
+    });
     None
 }
 

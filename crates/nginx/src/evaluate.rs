@@ -68,6 +68,9 @@ impl Request<'_> {
             Variable::Named(number) => self.named(*number),
             // Those of streams stand in no text of `http`.
             Variable::Session(_) => None,
+            // Trailers come behind the response; access logs have them.
+            Variable::SentTrailer(_) | Variable::UpstreamTrailer(_) => None,
+            Variable::PrefaceTlv(number, inner) => self.preface_tlv(*number, *inner),
             Variable::SentField(name) => self.sent_field(name),
             Variable::UpstreamCookie(name) => {
                 self.depends_on_request();

@@ -38,6 +38,7 @@ mod mutations;
 mod pages;
 mod proxy;
 mod random_index;
+mod real_ip;
 mod request;
 mod response;
 mod rules;

@@ -4,7 +4,7 @@
 //! Caveat: a full zone forgets the entries that were not used for longest; a count in use is kept.
 //! Out of scope: limits of the engine.
 
-use crate::request::Request;
+use crate::{real_ip, request::Request};
 use saker_http::Status;
 use saker_nginx_model::modules::limits::{RequestLimit, Zone};
 use saker_rate_limits::Counted;
@@ -127,6 +127,7 @@ fn make_room(
 /// that has it. Returns a refusal, or a delay.
 pub fn check(request: &mut Request<'_>, zones: &Zones) -> Result<Option<Duration>, Status> {
     let location = Arc::clone(&request.state.location);
+    real_ip::settle(request, &location.conf.real_ip);
     let conf = &location.conf.limits;
     let delay = match &conf.requests {
         Some(limits) if !request.state.requests_limited => check_requests(request, zones, limits)?,

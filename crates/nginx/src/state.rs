@@ -86,6 +86,10 @@ pub struct State {
     /// The identifiers of `userid`.
     pub user_id_got: Option<UserIdWords>,
     pub user_id_set: Option<UserIdWords>,
+    /// The client's address is the one that a proxy names.
+    pub is_client_settled: bool,
+    /// The time of its head, by the monotonic clock.
+    pub began_ns: u64,
     /// Nesting of maps in evaluation.
     pub depth: u8,
 }
@@ -122,6 +126,8 @@ impl State {
             limit_conn_status: None,
             user_id_got: None,
             user_id_set: None,
+            is_client_settled: false,
+            began_ns: saker_net::clock::monotonic_ns(),
             depth: 0,
         }
     }

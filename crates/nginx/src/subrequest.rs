@@ -88,6 +88,7 @@ pub fn inner(
     state.requests_limited = true;
     state.connections_limited = true;
     state.is_subrequest = true;
+    state.is_client_settled = true;
     inner.extensions.insert(Box::new(state));
     Some(inner)
 }

@@ -26,6 +26,14 @@ pub fn variable(session: &SessionInfo, builtin: Builtin) -> Option<Vec<u8>> {
         Builtin::SslServerName => session.server_name.clone()?,
         Builtin::SslSessionReused => if session.resumed { "r" } else { "." }.to_owned(),
         Builtin::SslClientVerify => client_verify(session),
+        Builtin::SslCurve => match session.group? {
+            // OpenSSL's names.
+            "secp256r1" => "prime256v1".to_owned(),
+            group => group.to_owned(),
+        },
+        Builtin::SslAlpnProtocol => return session.alpn.clone(),
+        // Client hellos are not decrypted here.
+        Builtin::SslEchStatus => "NOT_TRIED".to_owned(),
         _ => return of_client(session, builtin).map(String::into_bytes),
     };
     Some(text.into_bytes())

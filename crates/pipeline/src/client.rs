@@ -30,12 +30,14 @@ pub enum Forwarding {
 }
 
 /// Addresses that a PROXY header names, and the one that it came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefaceAddresses {
     pub source: SocketAddr,
     pub destination: SocketAddr,
     /// The other end of the connection: the proxy.
     pub peer: SocketAddr,
+    /// Its TLVs, one behind the other (see `saker_net::proxy_preface`).
+    pub tlvs: Box<[u8]>,
 }
 
 /// The client and its connection. One per connection; behind trusted proxies, one per client.

@@ -52,6 +52,8 @@ struct ListenerSettings {
     /// The connection belongs to a stream server.
     stream: Option<Arc<StreamServer>>,
     preface: bool,
+    /// The header names the client.
+    names_client: bool,
     acceptor: Option<Acceptor>,
     http2: Http2Terms,
 }
@@ -100,6 +102,7 @@ fn settings(worker: &Worker, client: &Client) -> ListenerSettings {
         return ListenerSettings {
             stream: None,
             preface: false,
+            names_client: true,
             acceptor: None,
             http2: Http2Terms::default(),
         };
@@ -114,6 +117,10 @@ fn settings(worker: &Worker, client: &Client) -> ListenerSettings {
                 .proxy_protocol_except
                 .iter()
                 .any(|network| network.contains(client.ip())),
+        names_client: listener
+            .proxy_protocol_believed
+            .as_ref()
+            .is_none_or(|all| all.iter().any(|network| network.contains(client.ip()))),
         acceptor: listener
             .tls
             .as_ref()
@@ -147,7 +154,7 @@ async fn receive(
     };
     let mut io = Io::new(Transport::plain(stream), Vec::new());
     let mut client = match settings.preface {
-        true => match await_preface(&worker, &mut io, client).await {
+        true => match await_preface(&worker, &mut io, client, settings.names_client).await {
             Some(client) => client,
             None => return,
         },
@@ -308,11 +315,25 @@ async fn refuse(worker: &Rc<Worker>, tls: TlsStream, client: &Client, fault: &Tl
 }
 
 /// The client that the preface names; `None`: the connection is refused.
-async fn await_preface(worker: &Rc<Worker>, io: &mut Io, client: Client) -> Option<Client> {
+async fn await_preface(
+    worker: &Rc<Worker>,
+    io: &mut Io,
+    client: Client,
+    names_client: bool,
+) -> Option<Client> {
     let limit_ms = worker.services().generation.model.limits.head_timeout_ms;
     let preface = preface_within(worker, io, limit_ms).await;
     let client_address = client.address;
-    let behind = preface.and_then(|preface| behind(client, preface));
+    let behind = preface
+        .and_then(|(preface, tlvs)| behind(client, preface, tlvs))
+        .map(|(behind, before)| match names_client {
+            true => behind,
+            false => {
+                let mut before = before;
+                before.preface = behind.preface;
+                before
+            }
+        });
     if behind.is_none() {
         worker.counters.increment(Metric::ProxyPrefacesRefused);
         error_log::log_client(
@@ -331,13 +352,16 @@ pub async fn read_preface(
     io: &mut Io,
     limit_ms: u64,
 ) -> Option<Option<(SocketAddr, SocketAddr)>> {
-    match preface_within(worker, io, limit_ms).await? {
+    match preface_within(worker, io, limit_ms).await?.0 {
         Preface::Complete { source, .. } => Some(source),
         Preface::Partial => None,
     }
 }
 
-async fn preface_within(worker: &Worker, io: &mut Io, limit_ms: u64) -> Option<Preface> {
+/// A complete preface, and its TLVs.
+type ReadPreface = (Preface, Box<[u8]>);
+
+async fn preface_within(worker: &Worker, io: &mut Io, limit_ms: u64) -> Option<ReadPreface> {
     let deadline = worker.deadlines.add();
     deadline.arm(saker_net::clock::monotonic_ms().saturating_add(limit_ms));
     let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
@@ -352,7 +376,11 @@ pub async fn linger(worker: &Rc<Worker>, stream: Stream) {
 }
 
 /// `None`: malformed, late, or gone.
-fn poll_preface(cx: &mut Context<'_>, io: &mut Io, deadline: &Deadline) -> Poll<Option<Preface>> {
+fn poll_preface(
+    cx: &mut Context<'_>,
+    io: &mut Io,
+    deadline: &Deadline,
+) -> Poll<Option<ReadPreface>> {
     loop {
         if deadline.is_over() {
             return Poll::Ready(None);
@@ -360,8 +388,9 @@ fn poll_preface(cx: &mut Context<'_>, io: &mut Io, deadline: &Deadline) -> Poll<
         match proxy_preface::parse(&io.input) {
             Ok(Preface::Partial) => {}
             Ok(preface @ Preface::Complete { consumed, .. }) => {
+                let tlvs = proxy_preface::tlvs(io.input.get(..consumed).unwrap_or_default()).into();
                 io.consume(consumed);
-                return Poll::Ready(Some(preface));
+                return Poll::Ready(Some((preface, tlvs)));
             }
             Err(_) => return Poll::Ready(None),
         }
@@ -381,24 +410,27 @@ pub fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usiz
     Poll::Ready(Ok(read))
 }
 
-fn behind(client: Client, preface: Preface) -> Option<Client> {
+/// Returns the client that a preface names, and the one that sent it.
+fn behind(client: Client, preface: Preface, tlvs: Box<[u8]>) -> Option<(Client, Client)> {
     match preface {
         Preface::Complete {
             source: Some((source, destination)),
             tls,
             ..
         } => {
-            let mut behind = Client::new(source, destination, client.listener, tls || client.tls);
+            let listener = Arc::clone(&client.listener);
+            let mut behind = Client::new(source, destination, listener, tls || client.tls);
             behind.tls = client.tls;
             behind.preface = Some(Rc::new(PrefaceAddresses {
                 source,
                 destination,
                 peer: client.address,
+                tlvs,
             }));
-            Some(behind)
+            Some((behind, client))
         }
         // LOCAL, UNKNOWN: the proxy speaks for itself (a health check).
-        Preface::Complete { source: None, .. } => Some(client),
+        Preface::Complete { source: None, .. } => Some((client.clone(), client)),
         Preface::Partial => None,
     }
 }

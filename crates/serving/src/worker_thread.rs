@@ -85,18 +85,17 @@ pub fn start(
     shared: Arc<Shared>,
     generation: Arc<Generation>,
     tls: Arc<TlsState>,
-    core: Option<usize>,
+    cores: Vec<usize>,
 ) -> io::Result<WorkerHandle> {
     let (commands, receiver) = unbounded_channel();
     let (ready, is_ready) = mpsc::channel();
     let thread = thread::Builder::new()
         .name(format!("worker-{index}"))
         .spawn(move || {
-            if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err())
-            {
+            if !cores.is_empty() && saker_net::process::pin_to_cores(&cores).is_err() {
                 error_log::log(
                     &message::AFFINITY_FAILED,
-                    format_args!("worker {index}, core {core}"),
+                    format_args!("worker {index}, cores {cores:?}"),
                 );
             }
             match runtime() {

@@ -230,6 +230,7 @@ pub fn prepare(process: &Process) {
     let limits = [
         (Resource::Nofile, process.descriptors_max),
         (Resource::Core, process.core_bytes_max),
+        (Resource::Sigpending, process.signals_max),
     ];
     for (resource, limit) in limits {
         let Some(limit) = limit else { continue };

@@ -93,6 +93,9 @@ pub struct Listener {
     pub proxy_protocol_from: Vec<saker_net::Network>,
     /// Exceptions of those; set by Apache's configuration only.
     pub proxy_protocol_except: Vec<saker_net::Network>,
+    /// Networks whose headers name the client; those of others are read for variables alone.
+    /// `None`: all. Set by nginx's configuration only.
+    pub proxy_protocol_believed: Option<Vec<saker_net::Network>>,
     /// `listen(2)` backlog.
     pub backlog: u32,
     /// Permissions of a Unix socket.
@@ -168,6 +171,7 @@ impl Listener {
             address,
             proxy_protocol_from: Vec::new(),
             proxy_protocol_except: Vec::new(),
+            proxy_protocol_believed: None,
             backlog: 4096,
             mode: None,
             tls: None,

@@ -25,6 +25,8 @@ pub enum Affinity {
     Auto,
     /// Worker n on the nth core of the list, starting over at its end.
     Cores(Vec<usize>),
+    /// Worker n on any core of the nth set, the last set for those that follow.
+    Sets(Vec<Vec<usize>>),
 }
 
 /// Confinement of the process to what the configuration needs.

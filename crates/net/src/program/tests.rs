@@ -115,7 +115,7 @@ fn what_is_no_program_is_refused() {
 fn programs_may_run_on_any_core() {
     std::thread::spawn(|| {
         let before = process::allowed_cores();
-        process::pin_to_core(*before.last().unwrap()).unwrap();
+        process::pin_to_cores(&[*before.last().unwrap()]).unwrap();
         process::unpin();
         assert_eq!(process::allowed_cores(), before);
     })

@@ -205,6 +205,9 @@ fn item(variable: &Variable) -> Option<String> {
         Variable::Builtin(Builtin::ServerProtocol) => "%H".to_owned(),
         Variable::Field(name) => format!("%{{{name}}}i"),
         Variable::SentField(name) => format!("%{{{name}}}o"),
+        Variable::SentTrailer(name) | Variable::UpstreamTrailer(name) => {
+            format!("%{{{name}}}^to")
+        }
         Variable::Builtin(other) => return late(*other).map(str::to_owned),
         _ => return None,
     })

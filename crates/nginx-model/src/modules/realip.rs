@@ -1,11 +1,14 @@
 //! ngx_http_realip_module.
 //!
 //! Called by: `load`.
-//! Caveat: the proxies are those of the whole configuration: a client's address is settled before a
-//! server is chosen. Servers with different settings are refused, and so are settings of locations.
+//! Caveat: where all servers have the same settings, the engine settles the client's address before a
+//! server is chosen. Otherwise `saker-nginx` does when the server is known, or the location.
 
-use crate::values::{flag, network};
-use saker_nginx_syntax::Directive;
+use crate::{
+    reading::Setters,
+    values::{flag, network},
+};
+use std::net::ToSocketAddrs;
 
 /// Settings of the module.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,32 +45,38 @@ impl RealIp {
         self.is_recursive = self.is_recursive.or(outer.is_recursive);
     }
 
-    /// Applies a directive.
-    ///
-    /// # Errors
-    /// nginx's message.
-    pub fn set(&mut self, directive: &Directive) -> Result<(), String> {
-        match directive.name() {
-            "set_real_ip_from" => {
-                let text = directive.argument(0);
-                if text != "unix:" && network(text).is_none() {
-                    return Err(format!("invalid value \"{text}\""));
-                }
-                if !self.from.iter().any(|known| known == text) {
-                    self.from.push(text.to_owned());
-                }
+    /// Returns true if the level has a directive of its own.
+    pub fn is_set(&self) -> bool {
+        *self != RealIp::default()
+    }
+
+    /// Adds a network, an address, `unix:`, or the addresses of a name.
+    fn trust(&mut self, text: &str) -> Result<(), String> {
+        let found: Vec<String> = match text == "unix:" || network(text).is_some() {
+            true => vec![text.to_owned()],
+            false => (text, 0)
+                .to_socket_addrs()
+                .map_err(|_| format!("host not found in set_real_ip_from \"{text}\""))?
+                .map(|address| address.ip().to_string())
+                .collect(),
+        };
+        for text in found {
+            if !self.from.contains(&text) {
+                self.from.push(text);
             }
-            "real_ip_header" => self.header = Some(directive.argument(0).into()),
-            _ => self.is_recursive = Some(flag(directive)?),
         }
         Ok(())
     }
 }
 
-/// Names of the module's directives.
-pub fn is_realip(name: &str) -> bool {
-    matches!(
-        name,
-        "set_real_ip_from" | "real_ip_header" | "real_ip_recursive"
-    )
-}
+pub const SETTERS: Setters<RealIp> = &[
+    ("set_real_ip_from", |d, conf, _| conf.trust(d.argument(0))),
+    ("real_ip_header", |d, conf, _| {
+        conf.header = Some(d.argument(0).into());
+        Ok(())
+    }),
+    ("real_ip_recursive", |d, conf, _| {
+        conf.is_recursive = Some(flag(d)?);
+        Ok(())
+    }),
+];

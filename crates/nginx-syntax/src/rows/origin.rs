@@ -6,17 +6,30 @@
 /// Names of the commercial subscription.
 pub const COMMERCIAL: &[&str] = &[
     "auth_jwt",
+    "fastcgi_allow_upstream",
     "fastcgi_cache_purge",
+    "fastcgi_request_dynamic",
+    "grpc_allow_upstream",
+    "grpc_ssl_key_log",
     "hls",
     "least_time",
     "ntlm",
+    "proxy_allow_upstream",
     "proxy_cache_purge",
+    "proxy_request_dynamic",
     "proxy_session_drop",
+    "proxy_ssl_key_log",
     "queue",
+    "scgi_allow_upstream",
     "scgi_cache_purge",
+    "scgi_request_dynamic",
+    "ssl_key_log",
     "state",
     "sticky_cookie_insert",
+    "uwsgi_allow_upstream",
     "uwsgi_cache_purge",
+    "uwsgi_request_dynamic",
+    "uwsgi_ssl_key_log",
 ];
 
 /// Names of modules that are released apart from nginx.

@@ -2,20 +2,19 @@
 
 use crate::row::{
     Body, MANY, Row,
-    Support::{Accepted, Honored, Unsupported},
+    Support::{Accepted, Honored, Internal, Unsupported},
     block,
     contexts::{EVENTS, HTTP, LOCATION, MAIL, MAIL_SERVER, MAIN, SERVER, STREAM, STREAM_SERVER},
     plain,
 };
 
-const BUILT_IN: &str = "modules of nginx are part of the program";
 const ONE_PROCESS: &str =
     "workers are threads of one process, which takes what it needs from the system";
 const EVENT_LOOP: &str = "each core has an event loop of its own, without a lock around accept";
 
 pub const CORE: &[Row] = &[
-    plain("accept_mutex", EVENTS, 1, 1, Accepted(EVENT_LOOP)),
-    plain("accept_mutex_delay", EVENTS, 1, 1, Accepted(EVENT_LOOP)),
+    plain("accept_mutex", EVENTS, 1, 1, Internal(EVENT_LOOP)),
+    plain("accept_mutex_delay", EVENTS, 1, 1, Internal(EVENT_LOOP)),
     plain("daemon", MAIN, 1, 1, Honored),
     plain(
         "debug_connection",
@@ -56,16 +55,16 @@ pub const CORE: &[Row] = &[
         Body::Block,
         Unsupported("nothing listens on the ports of `mail`; keep nginx for them"),
     ),
-    plain("load_module", MAIN, 1, 1, Accepted(BUILT_IN)),
-    plain("lock_file", MAIN, 1, 1, Accepted(EVENT_LOOP)),
+    plain("load_module", MAIN, 1, 1, Honored),
+    plain("lock_file", MAIN, 1, 1, Internal(EVENT_LOOP)),
     plain("master_process", MAIN, 1, 1, Accepted(ONE_PROCESS)),
-    plain("multi_accept", EVENTS, 1, 1, Accepted(EVENT_LOOP)),
+    plain("multi_accept", EVENTS, 1, 1, Internal(EVENT_LOOP)),
     plain(
         "pcre_jit",
         MAIN,
         1,
         1,
-        Accepted("patterns are always compiled to machine code"),
+        Internal("patterns are always compiled to machine code"),
     ),
     plain("pid", MAIN, 1, 1, Honored),
     plain(
@@ -73,7 +72,7 @@ pub const CORE: &[Row] = &[
         MAIN,
         1,
         1,
-        Accepted("connections keep their worker without it"),
+        Internal("connections keep their worker without it"),
     ),
     plain(
         "ssl_engine",
@@ -87,44 +86,32 @@ pub const CORE: &[Row] = &[
         MAIN,
         1,
         1,
-        Accepted("certificates are compared at each reload"),
+        Internal("certificates are compared at each reload"),
     ),
     plain(
         "thread_pool",
         MAIN,
         2,
         3,
-        Accepted("work that blocks has threads of its own"),
+        Internal("work that blocks has threads of its own"),
     ),
     plain(
         "timer_resolution",
         MAIN,
         1,
         1,
-        Accepted("the clock is read when the event loop wakes"),
+        Internal("the clock is read when the event loop wakes"),
     ),
     plain("use", EVENTS, 1, 1, Honored),
     plain("user", MAIN, 1, 2, Honored),
-    plain("worker_aio_requests", EVENTS, 1, 1, Accepted(EVENT_LOOP)),
+    plain("worker_aio_requests", EVENTS, 1, 1, Internal(EVENT_LOOP)),
     plain("worker_connections", EVENTS, 1, 1, Honored),
-    plain(
-        "worker_cpu_affinity",
-        MAIN,
-        1,
-        MANY,
-        Accepted("the kernel assigns cores to workers"),
-    ),
+    plain("worker_cpu_affinity", MAIN, 1, MANY, Honored),
     plain("worker_priority", MAIN, 1, 1, Honored),
     plain("worker_processes", MAIN, 1, 1, Honored),
     plain("worker_rlimit_core", MAIN, 1, 1, Honored),
     plain("worker_rlimit_nofile", MAIN, 1, 1, Honored),
-    plain(
-        "worker_rlimit_sigpending",
-        MAIN,
-        1,
-        1,
-        Accepted(ONE_PROCESS),
-    ),
+    plain("worker_rlimit_sigpending", MAIN, 1, 1, Honored),
     plain("worker_shutdown_timeout", MAIN, 1, 1, Honored),
     plain("working_directory", MAIN, 1, 1, Honored),
 ];

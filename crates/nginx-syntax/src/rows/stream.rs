@@ -3,7 +3,7 @@
 
 use crate::row::{
     Body, MANY, Row,
-    Support::{self, Accepted, Honored, Refused, Unsupported},
+    Support::{self, Accepted, Honored, Internal, Refused, Unsupported},
     block,
     contexts::{self, MAIL_SERVER, STREAM_SERVER, STREAM_UPSTREAM},
     plain,
@@ -14,7 +14,7 @@ const MAIL_ONLY: u32 = contexts::MAIL;
 const SS: u32 = STREAM_ONLY | STREAM_SERVER;
 const MS: u32 = MAIL_ONLY | MAIL_SERVER;
 const WITH_BLOCK: Support = Accepted("the block that it stands in is reported");
-const HASHES: Support = Accepted("tables grow as needed");
+const HASHES: Support = Internal("tables grow as needed");
 const NAMES: Support =
     Accepted("names are resolved by the system's resolver, and again when they expire");
 const SESSIONS: Support = Accepted("sessions are resumed by tickets");
@@ -74,7 +74,7 @@ pub const STREAM: &[Row] = &[
     ),
     list("access_log", Honored),
     plain("log_format", STREAM_ONLY, 2, MANY, Honored),
-    list("open_log_file_cache", Accepted("log files stay open")),
+    list("open_log_file_cache", Internal("log files stay open")),
     both("allow", Honored),
     both("deny", Honored),
     block("map", STREAM_ONLY, 2, 2, Body::Free, Honored),
@@ -106,7 +106,7 @@ pub const STREAM: &[Row] = &[
     plain("proxy_bind", SS, 1, 2, Honored),
     both(
         "proxy_buffer_size",
-        Accepted("the sessions of a worker share one buffer, and keep what an end does not take"),
+        Internal("the sessions of a worker share one buffer, and keep what an end does not take"),
     ),
     both("proxy_connect_timeout", Honored),
     both("proxy_download_rate", Honored),
@@ -126,7 +126,10 @@ pub const STREAM: &[Row] = &[
     both("proxy_socket_keepalive", Honored),
     both("proxy_ssl", Honored),
     both("proxy_ssl_certificate", Honored),
-    list("proxy_ssl_certificate_cache", SESSIONS),
+    list(
+        "proxy_ssl_certificate_cache",
+        Internal("certificates are read when the configuration is"),
+    ),
     both("proxy_ssl_certificate_key", Honored),
     both("proxy_ssl_ciphers", Honored),
     plain("proxy_ssl_conf_command", SS, 2, 2, Honored),
@@ -157,7 +160,7 @@ pub const STREAM: &[Row] = &[
     both("ssl_certificate", Honored),
     list(
         "ssl_certificate_cache",
-        Accepted("certificates are read when the configuration is"),
+        Internal("certificates are read when the configuration is"),
     ),
     both(
         "ssl_certificate_compression",

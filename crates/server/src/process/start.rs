@@ -263,7 +263,7 @@ fn supervise(
     } = acquired;
     let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
     PANIC_COUNTERS.get_or_init(|| Arc::clone(&shared.main_counters));
-    let core_of = workers::placement(&read.model.server.affinity);
+    let cores_of = workers::placement(&read.model.server.affinity);
     let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
     let generation = Generation::with_hosts(1, read.model, hosts)
         .with_front_end(read.front_end)
@@ -281,7 +281,7 @@ fn supervise(
     // Last, so that whatever keeps the server from starting is said where it was started, and so
     // that the file is opened by the user who will have to open it again.
     error_log_settings::start(&generation.model).map_err(Failure::Start)?;
-    let workers = Workers::start(&shared, &generation, &tls, workers, core_of)
+    let workers = Workers::start(&shared, &generation, &tls, workers, cores_of)
         .map_err(|error| Failure::Start(error.to_string()))?;
     let supervisor = Supervisor::new(source, shared, generation, tls, workers, held, acme);
     Ok((supervisor, prepared))

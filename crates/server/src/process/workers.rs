@@ -29,14 +29,22 @@ const THREADS_END_MAX: Duration = Duration::from_secs(5);
 /// Interval of checks for the end of the workers.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The core that worker n runs on.
-pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> + use<> {
-    let cores = match affinity {
-        Affinity::Off => Vec::new(),
-        Affinity::Auto => saker_net::process::allowed_cores(),
-        Affinity::Cores(cores) => cores.clone(),
+/// The cores that worker n runs on; empty: the kernel decides.
+pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Vec<usize> + use<> {
+    let one_each = |cores: &[usize]| cores.iter().map(|core| vec![*core]).collect();
+    let (sets, starts_over): (Vec<Vec<usize>>, bool) = match affinity {
+        Affinity::Off => (Vec::new(), true),
+        Affinity::Auto => (one_each(&saker_net::process::allowed_cores()), true),
+        Affinity::Cores(cores) => (one_each(cores), true),
+        Affinity::Sets(sets) => (sets.clone(), false),
     };
-    move |worker| (!cores.is_empty()).then(|| cores[worker % cores.len()])
+    move |worker| {
+        let at = match starts_over {
+            true => worker.checked_rem(sets.len()).unwrap_or_default(),
+            false => worker.min(sets.len().saturating_sub(1)),
+        };
+        sets.get(at).cloned().unwrap_or_default()
+    }
 }
 
 impl Workers {
@@ -45,7 +53,7 @@ impl Workers {
         generation: &Arc<Generation>,
         tls: &Arc<TlsState>,
         count: usize,
-        core_of: impl Fn(usize) -> Option<usize>,
+        cores_of: impl Fn(usize) -> Vec<usize>,
     ) -> io::Result<Workers> {
         let handles = (0..count).map(|index| {
             worker_thread::start(
@@ -53,7 +61,7 @@ impl Workers {
                 Arc::clone(shared),
                 Arc::clone(generation),
                 Arc::clone(tls),
-                core_of(index),
+                cores_of(index),
             )
         });
         Ok(Workers {
