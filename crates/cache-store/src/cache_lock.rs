@@ -42,7 +42,7 @@ pub struct FetchPermit {
     cache_lock: Arc<CacheLock>,
     hash: KeyHash,
     bypass_until_ms: Option<u64>,
-    _sender: watch::Sender<()>,
+    sender: watch::Sender<()>,
 }
 
 impl CacheLock {
@@ -59,7 +59,7 @@ impl CacheLock {
             cache_lock: Arc::clone(self),
             hash,
             bypass_until_ms: None,
-            _sender: sender,
+            sender,
         })
     }
 
@@ -78,6 +78,12 @@ impl CacheLock {
 impl FetchPermit {
     pub fn hash(&self) -> KeyHash {
         self.hash
+    }
+
+    /// True if other requests wait for the entry.
+    pub fn is_awaited(&self) -> bool {
+        // One receiver is in the table.
+        self.sender.receiver_count() > 1
     }
 
     /// The response is not stored: no request waits for this key until then.

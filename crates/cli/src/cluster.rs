@@ -94,9 +94,13 @@ fn purges(answer: &Value, clients: &str) -> String {
         } else {
             ""
         };
+        let pages = match text(node, "pages_from") {
+            "" => String::new(),
+            address => format!(", hands out pages at {address}"),
+        };
         let _ = writeln!(
             page,
-            "{:<8} {:<7} {:>6}  {:<7}  {:<7}  {:<21}  {}{mark}",
+            "{:<8} {:<7} {:>6}  {:<7}  {:<7}  {:<21}  {}{mark}{pages}",
             text(node, "state"),
             if is(node, "is_in_sync") { "yes" } else { "no" },
             grouped(number("queue_records")),
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn pages() {
-        let node = json!({ "name": "web-2", "version": "0.2.0", "state": "gone", "is_in_sync": true, "position": "7-0", "heard_ms_ago": 61_000 });
+        let node = json!({ "name": "web-2", "version": "0.2.0", "state": "gone", "is_in_sync": true, "position": "7-0", "heard_ms_ago": 61_000, "pages_from": "10.0.0.2:7443" });
         let status = json!({
             "node": "web-1", "id": "ab", "engine": "redis://a:6379/0", "is_connected": true, "is_in_sync": true, "staleness_ms": 200,
             "queue_records": 1234, "last_clear": "it was trimmed", "cache_clears": 2, "nodes": [node],
@@ -169,7 +173,7 @@ mod tests {
             "queue     1,234 records",
             "2 times, last: it was trimmed",
             "gone     yes",
-            "web-2\n",
+            "web-2, hands out pages at 10.0.0.2:7443\n",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }

@@ -11,6 +11,7 @@ use crate::{
     members::{self, Announcement},
     options::NodeOptions,
     outbox::Outbox,
+    peers::PeerTable,
     position::Position,
     publish::{PAUSE_MAX, PAUSE_MIN, in_time},
     record::{Purges, Record},
@@ -38,6 +39,7 @@ pub struct Follower<E> {
     pub options: NodeOptions,
     pub outbox: Arc<Outbox>,
     pub shared: Arc<Shared>,
+    pub peers: Arc<PeerTable>,
     pub target: Arc<dyn Target>,
     pub counters: Arc<Counters>,
     /// Random; tells this process from another one with the same id.
@@ -59,6 +61,9 @@ impl<E: Engine> Follower<E> {
             replica: Position::read(&self.options.folder).map(|position| Replica { position }),
             skips: false,
         };
+        if let Some(replica) = &progress.replica {
+            self.peers.finish_at(&replica.position);
+        }
         let mut pause = PAUSE_MIN;
         let mut was_connected = false;
         loop {
@@ -103,6 +108,7 @@ impl<E: Engine> Follower<E> {
         let mut facts = self.shared.facts();
         let had_failed = facts.error.take().is_some();
         facts.is_connected = true;
+        self.peers.set_connected(true);
         if again {
             facts.reconnects += 1;
             self.counters
@@ -120,6 +126,7 @@ impl<E: Engine> Follower<E> {
     fn disconnected(&self, error: &LogError) {
         let mut facts = self.shared.facts();
         facts.is_connected = false;
+        self.peers.set_connected(false);
         let is_first = facts.error.replace(error.to_string()).is_none();
         drop(facts);
         if is_first {
@@ -169,6 +176,8 @@ impl<E: Engine> Follower<E> {
         let (forgotten, run) = {
             let mut facts = self.shared.facts();
             let forgotten = facts.members.observe(&states, Instant::now());
+            self.peers
+                .set_peers(facts.members.peers(origin, Instant::now()));
             (forgotten, facts.members.run_of(origin))
         };
         for id in forgotten {
@@ -233,6 +242,7 @@ impl<E: Engine> Follower<E> {
 
     fn apply(&self, replica: &mut Replica, new: &[Entry]) {
         let (origin, last_seq) = (self.outbox.origin(), self.outbox.last_seq());
+        self.peers.begin(new);
         let outcome = replica.take(new, origin, last_seq);
         let Outcome {
             purges,
@@ -256,6 +266,7 @@ impl<E: Engine> Follower<E> {
         self.counters
             .add_from_any_thread(Metric::ClusterReceived, received);
         self.shared.facts().received += received;
+        self.peers.finish(new, &replica.position.seen);
         self.keep(&replica.position);
     }
 
@@ -263,15 +274,18 @@ impl<E: Engine> Follower<E> {
     fn compare(&self, replica: &mut Replica) {
         let origin = self.outbox.origin();
         let sent = self.shared.facts().members.sent();
-        let missing = sent
-            .into_iter()
-            .filter(|(other, _)| *other != origin)
-            .filter_map(|(other, sent)| replica.missing(other, sent));
-        let missing: Vec<String> = missing.collect();
+        let mut missing = Vec::new();
+        for (other, sent) in sent.into_iter().filter(|(other, _)| *other != origin) {
+            if let Some(why) = replica.missing(other, sent) {
+                self.peers.lose(other, sent);
+                missing.push(why);
+            }
+        }
         if let Some(why) = missing.first() {
             self.clear(why);
             self.keep(&replica.position);
         }
+        self.peers.finish(&[], &replica.position.seen);
     }
 
     /// Goes on from the newest record, with an empty cache.
@@ -289,8 +303,10 @@ impl<E: Engine> Follower<E> {
                 in_time(log.newest()).await?.ok_or_else(empty)?
             }
         };
-        self.clear(why);
         let position = Position::at(&newest);
+        self.peers.begin_at(&position);
+        self.clear(why);
+        self.peers.finish_at(&position);
         self.keep(&position);
         progress.replica = Some(Replica { position });
         Ok(())
@@ -329,6 +345,7 @@ impl<E: Engine> Follower<E> {
         facts.position = replica.position.id;
         let was_serving = facts.is_serving;
         drop(facts);
+        self.peers.looked(asked);
         if !was_serving {
             self.set_serving(true);
             error_log::log(
@@ -340,6 +357,7 @@ impl<E: Engine> Follower<E> {
 
     fn set_serving(&self, serves: bool) {
         self.target.set_serving(serves);
+        self.peers.set_serving(serves);
         self.shared.facts().is_serving = serves;
     }
 
@@ -354,6 +372,7 @@ impl<E: Engine> Follower<E> {
             sent: self.outbox.sent_seq(),
             waiting: self.outbox.waiting().0,
             is_serving: facts.is_serving,
+            peer: self.options.peer,
         }
         .to_string()
     }

@@ -18,6 +18,7 @@ mod members;
 mod node;
 mod options;
 mod outbox;
+mod peers;
 mod position;
 mod publish;
 mod record;
@@ -30,9 +31,10 @@ pub use clients::{
     BanRow, ClientNode, ClientOptions, ClientReport, ClientTarget, Feed, Feeds, FeedsEngine,
 };
 pub use log::{Engine, Entry, EntryId, Log, LogError};
-pub use members::{MemberReport, MemberState};
+pub use members::{MEMBERS_MAX, MemberReport, MemberState};
 pub use node::{Acknowledged, Node, NodeQueue};
 pub use options::NodeOptions;
+pub use peers::{Peer, PeerTable, RequiredPlace};
 pub use replica::Target;
 pub use secret::{SECRET_BYTES_MIN, Sealer, Secret, Signer};
 pub use shared::Report;

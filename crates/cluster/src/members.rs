@@ -6,10 +6,11 @@
 //! no server, and their number is bounded.
 //! Out of scope: the transport of announcements (`log`).
 
-use crate::log::EntryId;
+use crate::{log::EntryId, peers::Peer};
 use std::{
     collections::BTreeMap,
     fmt,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 pub const MEMBERS_MAX: usize = 1024;
 
 const NAME_BYTES_MAX: usize = 64;
+
+/// Begin of the word with the address for pages.
+const PEER: &str = "peer=";
 
 /// An announcement: words separated by spaces. Later versions append words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub struct Announcement {
     pub sent: u64,
     pub waiting: u64,
     pub is_serving: bool,
+    /// Address at which the others can ask it for pages.
+    pub peer: Option<SocketAddr>,
 }
 
 impl fmt::Display for Announcement {
@@ -57,7 +63,11 @@ impl fmt::Display for Announcement {
             } else {
                 "waiting"
             },
-        )
+        )?;
+        match &self.peer {
+            Some(address) => write!(f, " {PEER}{address}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -78,6 +88,9 @@ impl Announcement {
             sent: words.next()?.parse().ok()?,
             waiting: words.next()?.parse().ok()?,
             is_serving: words.next()? == "serving",
+            peer: words
+                .find_map(|word| word.strip_prefix(PEER))
+                .and_then(|address| address.parse().ok()),
         })
     }
 }
@@ -123,6 +136,7 @@ pub struct MemberReport {
     pub position: EntryId,
     pub waiting: u64,
     pub is_serving: bool,
+    pub peer: Option<SocketAddr>,
     pub heard_ms_ago: u64,
 }
 
@@ -181,10 +195,28 @@ impl Members {
                 position: member.last.position,
                 waiting: member.last.waiting,
                 is_serving: member.last.is_serving,
+                peer: member.last.peer,
                 heard_ms_ago: silence.as_millis() as u64,
             }
         };
         self.0.iter().map(report).collect()
+    }
+
+    /// Servers other than `own` that live, use their caches, and hand out pages.
+    pub fn peers(&self, own: u64, now: Instant) -> Vec<Peer> {
+        let lives = |member: &Member| {
+            member.is_heard
+                && member.last.is_serving
+                && now.duration_since(member.changed) <= GONE_AFTER
+        };
+        self.0
+            .iter()
+            .filter(|(id, member)| **id != own && lives(member))
+            .filter_map(|(id, member)| {
+                let address = member.last.peer?;
+                Some(Peer { id: *id, address })
+            })
+            .collect()
     }
 
     /// Numbers of purges that servers say they have sent.
@@ -219,6 +251,7 @@ mod tests {
             sent: 3,
             waiting: 0,
             is_serving: true,
+            peer: None,
         }
     }
 
@@ -228,6 +261,15 @@ mod tests {
         assert_eq!(Announcement::parse(&text), Some(announcement(1)));
         let later = text.replacen("1 ", "2 ", 1) + " more words";
         assert_eq!(Announcement::parse(&later), Some(announcement(1)));
+        let with_peer = Announcement {
+            peer: Some(([10, 0, 0, 1], 7443).into()),
+            ..announcement(1)
+        };
+        let text_with_peer = with_peer.to_string();
+        assert_eq!(text_with_peer, format!("{text} peer=10.0.0.1:7443"));
+        assert_eq!(Announcement::parse(&text_with_peer), Some(with_peer));
+        let odd = format!("{text} peer=shop.example:7443");
+        assert_eq!(Announcement::parse(&odd), Some(announcement(1)));
         for wrong in [
             "",
             "1",
@@ -262,6 +304,31 @@ mod tests {
         assert_eq!(say(&mut members, 2, end), [key(7)]);
         members.observe(&[("odd".into(), "odd".into())], end);
         assert!(members.reports(end).is_empty());
+    }
+
+    #[test]
+    fn only_servers_that_live_and_serve_hand_out_pages() {
+        let mut members = Members::default();
+        let start = Instant::now();
+        let at = |stamp, is_serving| {
+            let peer = Some(SocketAddr::from(([10, 0, 0, 1], 7443)));
+            Announcement {
+                peer,
+                is_serving,
+                ..announcement(stamp)
+            }
+        };
+        let mut say = |announced: Announcement, now| {
+            members.observe(&[(key(7), announced.to_string())], now);
+            (members.peers(1, now).len(), members.peers(7, now).len())
+        };
+        assert_eq!(say(at(1, true), start), (0, 0), "perhaps long gone");
+        assert_eq!(say(at(2, true), start), (1, 0), "not this server itself");
+        assert_eq!(say(at(3, false), start), (0, 0));
+        assert_eq!(say(announcement(4), start), (0, 0), "it hands out none");
+        assert_eq!(say(at(5, true), start), (1, 0));
+        let late = start + GONE_AFTER + Duration::from_millis(1);
+        assert_eq!(say(at(5, true), late), (0, 0));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::{
     members::{self, MemberReport, MemberState},
     options::NodeOptions,
     outbox::{Outbox, QUEUE_BYTES_MAX},
+    peers::PeerTable,
     publish::{Publisher, in_time},
     record::{Purges, Record},
     replica::Target,
@@ -61,6 +62,7 @@ pub struct Node {
     engine: String,
     outbox: Arc<Outbox>,
     shared: Arc<Shared>,
+    peers: Arc<PeerTable>,
     waits: mpsc::UnboundedSender<Wait>,
     stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
 }
@@ -82,6 +84,7 @@ impl Node {
             options.name = members::key(outbox.origin());
         }
         let shared = Arc::<Shared>::default();
+        let peers = Arc::new(PeerTable::new(Arc::clone(&outbox)));
         let (shown, engine) = (engine.shown(), Arc::new(engine));
         let (waits, inbox) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
@@ -90,6 +93,7 @@ impl Node {
             options: options.clone(),
             outbox: Arc::clone(&outbox),
             shared: Arc::clone(&shared),
+            peers: Arc::clone(&peers),
             target,
             counters: Arc::clone(&counters),
             run: options.started.elapsed().as_nanos() as u64 ^ outbox.random_run()?,
@@ -115,6 +119,7 @@ impl Node {
             engine: shown,
             outbox,
             shared,
+            peers,
             waits,
             stop: Mutex::new(Some((stop, thread))),
         })
@@ -132,6 +137,11 @@ impl Node {
             // A panic was reported.
             let _ = thread.join();
         }
+    }
+
+    /// The servers that hand each other pages.
+    pub fn peers(&self) -> Arc<PeerTable> {
+        Arc::clone(&self.peers)
     }
 
     /// Number of the last purge made here.

@@ -4,6 +4,7 @@
 //! Out of scope: the configuration they are read from.
 
 use std::{
+    net::SocketAddr,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -18,4 +19,6 @@ pub struct NodeOptions {
     pub version: String,
     pub max_staleness: Duration,
     pub started: Instant,
+    /// Address at which the others can ask this server for pages.
+    pub peer: Option<SocketAddr>,
 }

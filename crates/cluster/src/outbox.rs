@@ -149,6 +149,12 @@ impl Outbox {
         self.queue().next_seq - 1
     }
 
+    /// True if purges are in force here that are not in the queue: one of everything will stand in
+    /// for them.
+    pub fn is_incomplete(&self) -> bool {
+        self.queue().is_incomplete
+    }
+
     /// Number of the last purge that the log has.
     pub fn sent_seq(&self) -> u64 {
         let queue = self.queue();

@@ -12,6 +12,7 @@ use crate::{
         Acme, CacheStore, Cluster, Console, Hosts, Limits, Listener, MetricsEndpoint, Model,
         NamedLog, NamedSocket, Php, PhpPools, Server, ServerGuard, ServerTls, Tracing, Upstream,
     },
+    peer_site,
     reader::table_in,
     source::{Location, Source},
 };
@@ -145,6 +146,7 @@ impl Configuration {
             sources: self.sources,
         };
         self.made_streams.add_to(&mut model);
+        peer_site::add_to(&mut model);
         model
     }
 }

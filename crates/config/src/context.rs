@@ -62,6 +62,7 @@ pub const STREAM_ROUTE: Contexts = Contexts(1 << 51);
 pub const STREAM_SERVER: Contexts = Contexts(1 << 52);
 pub const STREAM_LOG: Contexts = Contexts(1 << 53);
 pub const UPSTREAM_TLS: Contexts = Contexts(1 << 54);
+pub const CLUSTER_PEERS: Contexts = Contexts(1 << 55);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -175,6 +176,13 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[cluster]",
         "Servers that share purges, bans, limits, and certificates, over Redis or Valkey \
          (docs/cluster.md). At most once in all files together.",
+    ),
+    context(
+        CLUSTER_PEERS,
+        "cluster_peers",
+        "[cluster.peers]",
+        "Pages that the servers of a cluster hand each other, so that each is made once. The keys \
+         of [cluster] must share purges.",
     ),
     context(
         ABUSE,

@@ -28,6 +28,7 @@ mod kind;
 mod load;
 mod made_streams;
 mod origin;
+mod peer_site;
 mod preset;
 mod reader;
 mod reference;

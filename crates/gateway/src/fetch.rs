@@ -1,6 +1,7 @@
 //! Fetches documents that rules need, over the connections of the gateway.
 //!
-//! Called by: rules, through [`Fetcher`]: keys of token issuers, answers of identity providers.
+//! Called by: rules, through [`Fetcher`]: keys of token issuers, answers of identity providers;
+//! the page cache, for pages of other servers of a cluster.
 //! Caveat: nothing of the client's request is passed on, and no settings of the site apply: the
 //! server itself asks. Time and length are limited; what is longer is an error, never a part.
 //! Out of scope: caching, redirects, and URLs (`saker_config::fetched_from`).
@@ -55,24 +56,23 @@ fn inner(exchange: &Exchange, request: &FetchRequest) -> Exchange {
     let mut fields: Vec<(&str, &str)> = vec![("Accept", "application/json")];
     let own = request.fields.iter();
     fields.extend(own.map(|(name, value)| (*name, value.as_str())));
-    let length = request.form.as_ref().map(|form| form.len().to_string());
-    let method = match &length {
+    let described = request.content.as_ref();
+    let described = described.map(|(kind, content)| (*kind, content.len().to_string()));
+    let method = match &described {
         None => "GET",
-        Some(length) => {
-            fields.push(("Content-Type", "application/x-www-form-urlencoded"));
+        Some((kind, length)) => {
+            fields.push(("Content-Type", kind));
             fields.push(("Content-Length", length));
             "POST"
         }
     };
     let head = RequestHead::build(method, &request.target, Version::Http11, &fields);
-    let content = request
-        .form
-        .as_ref()
-        .map(|form| Chunk::from(form.clone().into_bytes()));
+    let content = request.content.as_ref();
+    let content = content.map(|(_, content)| Chunk::from(content.clone()));
     let mut inner = Exchange::new(
         Rc::clone(&exchange.client),
         head,
-        Box::new(FormContent(content)),
+        Box::new(OwnContent(content)),
         Arc::clone(&exchange.routing.site),
         exchange.now,
     );
@@ -130,9 +130,9 @@ async fn fetch(
 }
 
 /// Content of a request of the server's own.
-struct FormContent(Option<Chunk>);
+struct OwnContent(Option<Chunk>);
 
-impl RequestBody for FormContent {
+impl RequestBody for OwnContent {
     fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         Poll::Ready(self.0.take().map(Ok))
     }

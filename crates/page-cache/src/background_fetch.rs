@@ -1,13 +1,16 @@
 //! Requests made by the cache itself, to have pages before clients ask for them.
 //!
-//! Called by: warm-up and refetching. Such a request is an exchange like any other, through all
+//! Called by: warm-up, refetching, and `peers`, for other servers of a cluster. Such a request is an exchange like any other, through all
 //! phases, and carries a [`BackgroundFetch`] in which the look-up and the store filter record the
 //! outcome.
 //! Caveat: the request has only those fields of a client's request that select another page, and
 //! nothing personal, so that nothing personal can be stored for all.
 //! Out of scope: which pages are fetched, and when (`warm`, `refetch`).
 
-use crate::{esi::bodies, refusal::Refusal, replay_request::ReplayRequest};
+use crate::{
+    esi::bodies, page::Page, record::VaryRecord, refusal::Refusal, replay_request::ReplayRequest,
+    search_variance::SearchRule,
+};
 use saker_content::coding;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{
@@ -31,13 +34,47 @@ pub enum FetchOutcome {
     Failed(String),
 }
 
+/// A page that was found, and what led to it.
+pub struct FoundPage {
+    pub page: Rc<Page>,
+    pub vary_record: Option<Rc<VaryRecord>>,
+    pub search_rule: Option<Rc<SearchRule>>,
+}
+
 /// Carried by the exchange of such a request; receives the outcome.
-#[derive(Clone, Debug, Default)]
-pub struct BackgroundFetch(Rc<RefCell<Option<FetchOutcome>>>);
+#[derive(Clone, Default)]
+pub struct BackgroundFetch {
+    outcome: Rc<RefCell<Option<FetchOutcome>>>,
+    /// Receives the page, for another server of the cluster.
+    found: Option<Rc<RefCell<Option<FoundPage>>>>,
+}
 
 impl BackgroundFetch {
+    /// For another server of the cluster, which gets the page itself.
+    pub fn for_peer() -> BackgroundFetch {
+        BackgroundFetch {
+            found: Some(Rc::default()),
+            ..BackgroundFetch::default()
+        }
+    }
+
+    pub fn is_for_peer(&self) -> bool {
+        self.found.is_some()
+    }
+
     pub fn note(&self, outcome: FetchOutcome) {
-        *self.0.borrow_mut() = Some(outcome);
+        *self.outcome.borrow_mut() = Some(outcome);
+    }
+
+    /// Hands the page out, where it is wanted.
+    pub fn note_page(&self, found: impl FnOnce() -> FoundPage) {
+        if let Some(wanted) = &self.found {
+            *wanted.borrow_mut() = Some(found());
+        }
+    }
+
+    pub fn take_page(&self) -> Option<FoundPage> {
+        self.found.as_ref()?.take()
     }
 }
 
@@ -60,7 +97,16 @@ pub fn head(authority: &str, target: &str, more: &[(String, String)]) -> Request
 
 /// Sends the request, reads the response to its end, and returns the outcome.
 pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> FetchOutcome {
-    let background_fetch = BackgroundFetch::default();
+    run_as(services, client, head, &BackgroundFetch::default()).await
+}
+
+/// The same, for this background fetch.
+pub async fn run_as(
+    services: &Services,
+    client: Rc<Client>,
+    head: RequestHead,
+    background_fetch: &BackgroundFetch,
+) -> FetchOutcome {
     let mut exchange = exchange(services, client, head);
     exchange.extensions.insert(background_fetch.clone());
     let response = respond::answer(&mut exchange, services).await;
@@ -70,7 +116,7 @@ pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> 
     {
         return FetchOutcome::Failed(format!("the response was incomplete: {error:?}"));
     }
-    let noted = background_fetch.0.borrow_mut().take();
+    let noted = background_fetch.outcome.borrow_mut().take();
     match noted {
         _ if status.is_error() => FetchOutcome::Failed(format!("{} {}", status.0, status.reason())),
         Some(FetchOutcome::NotStored(why)) => match location {

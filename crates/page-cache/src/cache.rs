@@ -11,6 +11,7 @@ use crate::{
     memory_cache::MemoryCache,
     page::{Page, PageParts},
     page_links::LinkMemory,
+    peer_access::{PeerAccess, PeerPages},
     record::{Record, VaryRecord},
     refetch_queue::RefetchQueue,
     result_fields::HitStatus,
@@ -26,7 +27,7 @@ use saker_net::{
     Network,
     jobs::{self, JobKind},
 };
-use saker_pipeline::{Body, Chunk, Services};
+use saker_pipeline::{Body, Chunk, Fetcher, Services};
 use saker_telemetry::{Counters, Metric};
 use std::{
     cell::{Cell, RefCell},
@@ -62,6 +63,8 @@ pub struct PageCache {
     pub page_links: LinkMemory,
     /// Number of workers.
     pub workers: usize,
+    /// Other servers of the cluster that hand out pages.
+    pub peers: Option<PeerAccess>,
 }
 
 /// Everything that a worker's cache is built from.
@@ -73,6 +76,8 @@ pub struct Share {
     pub worker_stats: Arc<WorkerStats>,
     /// Number of workers.
     pub workers: usize,
+    /// Pages that the servers of the cluster hand each other.
+    pub peers: Option<Arc<PeerPages>>,
 }
 
 /// An entry in memory, valid as long as the store has the same one.
@@ -90,7 +95,14 @@ pub enum Cached {
 }
 
 impl PageCache {
-    pub fn new(share: Share, purgers: Vec<Network>, services: Weak<Services>) -> Rc<PageCache> {
+    /// `fetcher`: the way to the other servers of the cluster.
+    pub fn new(
+        share: Share,
+        purgers: Vec<Network>,
+        services: Weak<Services>,
+        fetcher: Rc<dyn Fetcher>,
+    ) -> Rc<PageCache> {
+        let peers = share.peers.map(|pages| PeerAccess { pages, fetcher });
         Rc::new(PageCache {
             store: share.store,
             memory: RefCell::new(MemoryCache::new(share.memory_bytes_max)),
@@ -106,6 +118,7 @@ impl PageCache {
             again: RefetchQueue::default(),
             page_links: LinkMemory::default(),
             workers: share.workers.max(1),
+            peers,
         })
     }
 

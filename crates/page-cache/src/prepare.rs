@@ -223,7 +223,12 @@ pub fn expected_probes(request: &CacheRequest) -> [u64; 2] {
     let private = request
         .private_scope()
         .map_or(0, |scope| mark(&scope, names::ALL).0);
-    [mark(&request.key_base.scope, &request.url_tag()).0, private]
+    [probe_of_url(request), private]
+}
+
+/// The probe of the request's URL.
+pub fn probe_of_url(request: &CacheRequest) -> u64 {
+    mark(&request.key_base.scope, &request.url_tag()).0
 }
 
 fn probes(request: &CacheRequest, decision: &Decision) -> [u64; 2] {
@@ -232,6 +237,6 @@ fn probes(request: &CacheRequest, decision: &Decision) -> [u64; 2] {
             mark(&scope, names::ALL).0,
             private_probe(&request.key_base.scope).0,
         ],
-        None => [mark(&request.key_base.scope, &request.url_tag()).0, 0],
+        None => [probe_of_url(request), 0],
     }
 }

@@ -211,11 +211,11 @@ fn list(rest: &mut &[u8]) -> Option<Vec<Vec<u8>>> {
         .collect()
 }
 
-fn number(rest: &mut &[u8]) -> Option<u32> {
+pub fn number(rest: &mut &[u8]) -> Option<u32> {
     take(rest, 4)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> Option<&'b [u8]> {
+pub fn take<'b>(rest: &mut &'b [u8], bytes: usize) -> Option<&'b [u8]> {
     let (taken, left) = rest.split_at_checked(bytes)?;
     *rest = left;
     Some(taken)

@@ -86,7 +86,7 @@ impl ReplayRequest {
 }
 
 /// The cookies that select a variant.
-fn vary_cookies(view: HeadView<'_>, names: &[&[u8]]) -> Vec<u8> {
+pub fn vary_cookies(view: HeadView<'_>, names: &[&[u8]]) -> Vec<u8> {
     let kept: Vec<&[u8]> = view
         .cookies()
         .filter(|cookie| cookie.name.starts_with(VARY_COOKIE) || names.contains(&cookie.name))

@@ -92,6 +92,8 @@ pub struct CacheRequest {
     pub is_refresh: bool,
     /// Set if it fetches a fragment.
     pub include: Option<IncludeContext>,
+    /// Another server of the cluster was asked for the page.
+    pub has_asked_peer: bool,
     /// Receives the outcome of a background fetch.
     pub background_fetch: Option<BackgroundFetch>,
     /// Counters of its site; `None`: nothing is counted.
@@ -153,6 +155,7 @@ impl CacheRequest {
             is_revalidated: false,
             is_query: false,
             is_refresh: false,
+            has_asked_peer: false,
             include: None,
             background_fetch: None,
             stats: None,
@@ -219,6 +222,13 @@ impl CacheRequest {
         self.background_fetch
             .iter()
             .for_each(|background_fetch| background_fetch.note(outcome.clone()));
+    }
+
+    /// True if the page is for another server of the cluster.
+    pub fn is_for_peer(&self) -> bool {
+        self.background_fetch
+            .as_ref()
+            .is_some_and(BackgroundFetch::is_for_peer)
     }
 
     /// True if pages may answer the request: GET, HEAD, and QUERY where it is cached.

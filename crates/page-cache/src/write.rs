@@ -1,6 +1,6 @@
 //! Writes entries to the store and into this worker's memory.
 //!
-//! Called by: `store_response` and `keyed`.
+//! Called by: `store_response`, `keyed` and `peers`.
 //! Caveat: content that arrives in pieces is written as it is sent, and exists once it is complete;
 //! content in memory can be requested at once.
 //! Out of scope: the head of the entry (`prepare`).
@@ -114,7 +114,7 @@ fn search_rule(
 }
 
 /// Writes the comparison of the path's queries, unless it is known.
-fn put_rule(cache: &PageCache, page: &EntryHead, request: &CacheRequest) {
+pub fn put_rule(cache: &PageCache, page: &EntryHead, request: &CacheRequest) {
     let Some(rule) = &request.search_rule else {
         return;
     };
@@ -140,7 +140,7 @@ fn put_rule(cache: &PageCache, page: &EntryHead, request: &CacheRequest) {
     }
 }
 
-fn put_sign(
+pub fn put_sign(
     cache: &PageCache,
     page: &EntryHead,
     NewVaryRecord {
@@ -250,7 +250,7 @@ pub fn put(
 }
 
 /// Puts the page into this worker's memory: it will probably be requested again soon.
-fn hold(
+pub fn hold(
     cache: &PageCache,
     head: EntryHead,
     (id, version): (u64, Version),

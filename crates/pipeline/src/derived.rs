@@ -162,6 +162,7 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
         limits: of.limits.clone(),
         canonical_port: of.canonical_port,
         https_redirect: of.https_redirect,
+        is_for_peers: of.is_for_peers,
         origin: of.origin.clone(),
     }
 }

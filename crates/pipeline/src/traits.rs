@@ -124,8 +124,8 @@ pub struct FetchRequest {
     /// Path and query.
     pub target: String,
     pub fields: Vec<(&'static str, String)>,
-    /// Content of a POST, of `application/x-www-form-urlencoded`; `None`: GET.
-    pub form: Option<String>,
+    /// Media type and content of a POST; `None`: GET.
+    pub content: Option<(&'static str, Vec<u8>)>,
     /// Longer answers are errors.
     pub bytes_max: usize,
 }

@@ -24,10 +24,12 @@ use saker_modsecurity::ModSecurityInspector;
 use saker_native::{HtaccessRules, IdentityFilter, NativeRules, NativeStreamRules};
 use saker_net::jobs::{self, JobKind};
 use saker_nginx::{BodyFilter, Count, Filters, FrontEnd, NginxRules, ResponseFilter, ServerCounts};
-use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder};
+use saker_page_cache::{
+    Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder, peers::PeerHandler,
+};
 use saker_pipeline::{
-    ContentHandlers, ErrorDocumentCache, Filter, FoundChallenge, Generation, Handler, LocalFuture,
-    Logger, Loggers, Rules, Services, SiteRules,
+    Client, ContentHandlers, ErrorDocumentCache, Filter, FoundChallenge, Generation, Handler,
+    LocalFuture, Logger, Loggers, Rules, Services, SiteRules,
 };
 use saker_serving::{
     access_logs::AccessLogs,
@@ -42,6 +44,7 @@ use saker_serving::{
 use saker_static_files::StaticFiles;
 use saker_stream_proxy::StreamRules;
 use saker_telemetry::{Counters, latency::Latencies, trace::TraceQueue};
+use saker_tls::ClientVerification;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -75,11 +78,15 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     } = common;
     let is_explained = matches!(cache, CacheAccess::Explain);
     let purgers = &generation.model.cache.purgers;
+    let gateway = gateway.shared(Arc::clone(&counters));
     let page_cache = match cache {
-        CacheAccess::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
+        CacheAccess::Share(share) => {
+            let fetcher = Rc::new(DocumentFetcher(Rc::clone(&gateway)));
+            let purgers = purgers.clone();
+            Some(PageCache::new(share, purgers, inside.clone(), fetcher))
+        }
         CacheAccess::None | CacheAccess::Explain => None,
     };
-    let gateway = gateway.shared(Arc::clone(&counters));
     let state_dir = &generation.model.server.state_dir;
     let webdav = WebDavFiles::new(watcher.clone(), state_dir, inside.clone());
     let count = counts(Rc::clone(&figures));
@@ -325,16 +332,18 @@ fn handlers(
         None if is_explained => Some(Box::new(Explain)),
         None => None,
     };
+    let mut routes: Vec<Box<dyn Handler>> = Vec::new();
+    let peers = page_cache.and_then(|page_cache| PeerHandler::new(page_cache, is_peer));
+    if let Some(peers) = peers {
+        routes.push(Box::new(peers));
+    }
+    routes.push(Box::new(FixedAnswers));
+    routes.push(Box::new(webdav));
+    let pools = generation.model.php_pools.clone();
+    routes.push(Box::new(PhpFiles::new(watcher.clone(), pools)));
+    routes.push(Box::new(CgiFiles::new(watcher.clone())));
     ContentHandlers {
-        routes: Box::new([
-            Box::new(FixedAnswers),
-            Box::new(webdav),
-            Box::new(PhpFiles::new(
-                watcher.clone(),
-                generation.model.php_pools.clone(),
-            )),
-            Box::new(CgiFiles::new(watcher.clone())),
-        ]),
+        routes: routes.into(),
         cache,
         files: Box::new([Box::new(StaticFiles::new(
             watcher.clone(),
@@ -342,6 +351,17 @@ fn handlers(
         ))]),
         gateway: Rc::new(KeyedForwarder::new(gateway, page_cache.cloned())),
     }
+}
+
+/// True if a client has shown a certificate of another server of the cluster.
+fn is_peer(client: &Client, name: &str) -> bool {
+    client.session.as_ref().is_some_and(|session| {
+        session.client_verification == ClientVerification::Success
+            && session
+                .client_certificates
+                .first()
+                .is_some_and(|certificate| saker_tls::is_for_name(certificate, name))
+    })
 }
 
 /// The filters, in the order in which they see a response.

@@ -91,6 +91,8 @@ pub struct PageCache {
     pub lock: File,
     /// The cluster that shares its purges.
     pub cluster: Option<Arc<saker_cluster::Node>>,
+    /// Pages that its servers hand each other.
+    pub peers: Option<Arc<saker_page_cache::PeerPages>>,
 }
 
 /// Descriptors that are neither connections nor files that are kept open: listeners, logs, the
@@ -138,6 +140,15 @@ impl Shared {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         cache.as_ref().and_then(|cache| cache.cluster.clone())
+    }
+
+    /// Pages that the servers of the cluster hand each other.
+    pub fn peers(&self) -> Option<Arc<saker_page_cache::PeerPages>> {
+        let cache = self
+            .page_cache
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        cache.as_ref().and_then(|cache| cache.peers.clone())
     }
 
     /// Puts another store in use, or none; workers see it with their next generation. Returns the

@@ -232,6 +232,7 @@ fn services(
         counters: Arc::clone(&shared.counters[index]),
         worker_stats: Arc::clone(&shared.site_stats[index]),
         workers: shared.counters.len(),
+        peers: shared.peers(),
     };
     let cache = shared
         .store()

@@ -453,6 +453,12 @@ messages! {
         "Check that the engine or the folder of [cluster] can be used, and that all servers have the same `secret_file`.";
     CLUSTER_CERTIFICATE "SK1614" "cluster" Notice
         "in use: a certificate that another server of the cluster has ordered" "Nothing.";
+    CLUSTER_PEER_FAILED "SK1615" "cluster" Warn
+        "another server of the cluster did not hand out a page; this server makes it"
+        "Check that the other server runs, that `listen` of its [cluster.peers] can be reached, and that all certificates are of `ca_file` and for `name`.";
+    CLUSTER_PEER_REFUSED "SK1616" "cluster" Warn
+        "refused a request for pages"
+        "Give the servers certificates for `name` of [cluster.peers]. If they have them, find out who holds a certificate of the same authority.";
     // 17: the console.
     CONSOLE_LOGIN "SK1700" "console" Notice "log-in to the console" "Nothing.";
     CONSOLE_LOGIN_REFUSED "SK1701" "console" Warn "log-in to the console refused"

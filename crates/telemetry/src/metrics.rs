@@ -149,6 +149,10 @@ metrics! {
     ClusterBansReceived Counter "cluster_bans_total" "direction=\"received\"" "changes" "Bans and ends of bans shared with other servers, by direction.";
     ClusterChargesSent Counter "cluster_charges_total" "direction=\"sent\"" "batches" "Batches of charges to limits shared with other servers, by direction.";
     ClusterChargesReceived Counter "cluster_charges_total" "direction=\"received\"" "batches" "Batches of charges to limits shared with other servers, by direction.";
+    ClusterPagesSent Counter "cluster_pages_total" "direction=\"sent\"" "pages" "Pages that the servers of a cluster have handed each other, by direction.";
+    ClusterPagesReceived Counter "cluster_pages_total" "direction=\"received\"" "pages" "Pages that the servers of a cluster have handed each other, by direction.";
+    ClusterPagesDeclined Counter "cluster_pages_declined_total" "" "answers" "Answers of other servers that they hand out no page: it is not for all clients, or purges are on the way.";
+    ClusterPeersFailed Counter "cluster_peers_failed_total" "" "questions" "Questions for pages that another server of the cluster did not answer.";
     ClusterClears Counter "cluster_cache_clears_total" "" "events" "Times the page cache was cleared because purges of other servers might be missing.";
     ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests over a rate limit, by outcome.";
     ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests over a rate limit, by outcome.";

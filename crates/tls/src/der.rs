@@ -62,6 +62,11 @@ pub fn certificate(der: &[u8]) -> Option<CertificateFacts> {
     })
 }
 
+/// True if a certificate is for exactly that host name, which is in lower case.
+pub fn is_for_name(der: &[u8], name: &str) -> bool {
+    certificate(der).is_some_and(|facts| facts.dns_names.iter().any(|known| known == name))
+}
+
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(bytes).into());

@@ -43,6 +43,7 @@ pub use acceptor::Acceptor;
 pub use client::{ClientSession, ClientTls};
 pub use client_verification::ClientVerification;
 pub use configurations::take_shown;
+pub use der::is_for_name;
 pub use early::EarlySessions;
 pub use error::{TlsError, Whose};
 pub use identities::{

@@ -19,6 +19,7 @@ pub(crate) fn whole(configuration: &mut Configuration) {
     };
     let mut all = engine(&mut cluster);
     all.extend(shares(&mut cluster));
+    all.extend(peers(&cluster));
     for Complaint { key, message, help } in all {
         let at = cluster.places.of(key).unwrap_or(&section);
         configuration.report(Severity::Error, at, message, help.map(Into::into));
@@ -114,6 +115,32 @@ fn shares(cluster: &mut Cluster) -> Vec<Complaint> {
             Ok(text) => cluster.secret = Some(ClusterSecret(text.trim().as_bytes().into())),
             Err(found) => all.push(found),
         },
+    }
+    all
+}
+
+fn peers(cluster: &Cluster) -> Vec<Complaint> {
+    let (mut all, peers) = (Vec::new(), &cluster.peers);
+    let Some(listen) = peers.listen else {
+        return all;
+    };
+    if !cluster.share.purges {
+        all.push(complaint(
+            "listen",
+            "[cluster.peers] without purges in `share`: a page would outlive its purge",
+            "example: share = [\"purges\"]",
+        ));
+    }
+    let (key, address) = match peers.announced {
+        Some(announced) => ("announced", announced),
+        None => ("listen", listen),
+    };
+    if address.ip().is_unspecified() || address.port() == 0 {
+        all.push(complaint(
+            key,
+            format!("the other servers cannot connect to {address}"),
+            "add `announced` with an address and a port of this server",
+        ));
     }
     all
 }

@@ -106,8 +106,11 @@ fn addresses_apart(configuration: &mut Configuration) {
     let metrics = metrics.and_then(|(metrics, at)| Some(("[metrics]", metrics.address?, at, 9145)));
     let console = configuration.console.as_ref();
     let console = console.and_then(|(console, at)| Some(("[console]", console.address?, at, 7080)));
+    let peers = configuration.cluster.as_ref();
+    let peers =
+        peers.and_then(|(cluster, at)| Some(("[cluster.peers]", cluster.peers.listen?, at, 7443)));
     let mut complaints = Vec::new();
-    for (table, own, at, usual) in metrics.into_iter().chain(console) {
+    for (table, own, at, usual) in metrics.into_iter().chain(console).chain(peers) {
         let mut listeners = configuration.listeners.iter();
         let shared = listeners.find_map(|(listener, _)| match &listener.address {
             Address::Tcp(other) if streams::is_shared(own, *other) => {
@@ -115,9 +118,15 @@ fn addresses_apart(configuration: &mut Configuration) {
             }
             _ => None,
         });
-        let with_metrics = metrics.filter(|_| table == "[console]");
+        let with_metrics = metrics.filter(|_| table != "[metrics]");
         let with_metrics = with_metrics.filter(|(_, other, ..)| streams::is_shared(own, *other));
-        if let Some(other) = shared.or(with_metrics.map(|_| "[metrics]".to_owned())) {
+        let with_console = console.filter(|_| table == "[cluster.peers]");
+        let with_console = with_console.filter(|(_, other, ..)| streams::is_shared(own, *other));
+        let table_of = |found: Option<_>, name: &str| found.map(|_| name.to_owned());
+        let other = shared
+            .or(table_of(with_metrics, "[metrics]"))
+            .or(table_of(with_console, "[console]"));
+        if let Some(other) = other {
             let message = format!("the address of {table} is that of {other}");
             complaints.push((
                 at.clone(),

@@ -1,10 +1,12 @@
-//! `[cluster]`: the engine over which servers share state, and this server's name.
+//! `[cluster]`: the engine over which servers share state, and this server's name; and
+//! `[cluster.peers]`.
 //!
 //! Called by: `file`.
 //! Out of scope: the password and the secret in files (`check/cluster`).
 
+use super::metrics::ADDRESS;
 use crate::{
-    context::{CLUSTER, FILE},
+    context::{CLUSTER, CLUSTER_PEERS, FILE},
     kind::{Kind, Word},
     model::{Cluster, ClusterUrl, Shares},
     row::{Draft, Row, Rows},
@@ -218,6 +220,140 @@ pub const ROWS: &[Row<Cluster>] = &[
         since: "0.2",
         aliases: &["maxlen"],
         set: |cluster, given| cluster.retention = given.number(),
+        ..Row::BASE
+    },
+    Row {
+        name: "peers",
+        contexts: CLUSTER,
+        kind: Kind::Section(CLUSTER_PEERS),
+        summary: "Pages that the servers hand each other.",
+        since: "0.2",
+        aliases: &["pages", "peer"],
+        ..Row::BASE
+    },
+    Row {
+        name: "listen",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Word(&ADDRESS),
+        required: true,
+        example: Some("\"10.0.0.11:7443\""),
+        summary: "Address at which the other servers ask this one for pages. It is not an address \
+                  of a [[listener]].",
+        since: "0.2",
+        aliases: &["address", "bind"],
+        set: |cluster, given| {
+            cluster.places.note("listen", given.at.clone());
+            cluster.peers.origin = given.origin();
+            cluster.peers.listen = given.parsed();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "announced",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Word(&ADDRESS),
+        example: Some("\"192.0.2.11:7443\""),
+        summary: "Address that is told to the other servers, where it is not that of `listen`.",
+        since: "0.2",
+        aliases: &["advertise", "announce", "external_address"],
+        set: |cluster, given| {
+            cluster.places.note("announced", given.at.clone());
+            cluster.peers.announced = given.parsed();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "certificate",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Path,
+        required: true,
+        example: Some("\"/etc/saker/peer.pem\""),
+        summary: "Certificate (PEM) of this server for the other ones, as client and as server. It \
+                  is issued by an authority of `ca_file` for the host name in `name`, and may be \
+                  the same on all servers.",
+        since: "0.2",
+        aliases: &["cert", "certificate_file"],
+        set: |cluster, given| cluster.peers.certificate = given.path(),
+        ..Row::BASE
+    },
+    Row {
+        name: "key",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Path,
+        required: true,
+        example: Some("\"/etc/saker/peer.key\""),
+        summary: "Private key (PEM) of `certificate`.",
+        since: "0.2",
+        aliases: &["private_key", "key_file"],
+        set: |cluster, given| cluster.peers.key = given.path(),
+        ..Row::BASE
+    },
+    Row {
+        name: "ca_file",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Path,
+        required: true,
+        example: Some("\"/etc/saker/peer-ca.pem\""),
+        summary: "Certificates (PEM) of the authorities of the servers. One of its own is best: \
+                  other certificates of these authorities for `name` would be accepted, too.",
+        since: "0.2",
+        aliases: &["ca", "authorities", "client_ca"],
+        set: |cluster, given| cluster.peers.ca_file = given.path(),
+        ..Row::BASE
+    },
+    Row {
+        name: "name",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Word(&NAME),
+        default: Some("\"saker-peer\""),
+        example: Some("\"saker-peer\""),
+        summary: "Host name that the certificates of all servers are for.",
+        since: "0.2",
+        aliases: &["server_name", "certificate_name"],
+        set: |cluster, given| cluster.peers.name = given.text().to_ascii_lowercase(),
+        ..Row::BASE
+    },
+    Row {
+        name: "timeout",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: 10_000,
+        },
+        default: Some("\"5s\""),
+        summary: "Time in which another server has to hand out a page, which it may have to make \
+                  first. Afterwards, this server makes it itself.",
+        since: "0.2",
+        set: |cluster, given| cluster.peers.timeout_ms = given.number(),
+        ..Row::BASE
+    },
+    Row {
+        name: "page_size",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Bytes {
+            min: 1 << 10,
+            max: 256 << 20,
+        },
+        default: Some("\"8M\""),
+        summary: "Longer pages are not handed out: each server makes them itself.",
+        since: "0.2",
+        aliases: &["page_size_max", "max_page_size"],
+        set: |cluster, given| cluster.peers.page_bytes_max = given.number(),
+        ..Row::BASE
+    },
+    Row {
+        name: "copied_after",
+        contexts: CLUSTER_PEERS,
+        kind: Kind::Integer { min: 1, max: 100 },
+        default: Some("2"),
+        unit: Some("requests"),
+        summary: "Requests of this server to another one for a page until it is kept in this \
+                  server's cache, too. 1: each page at once.",
+        since: "0.2",
+        aliases: &["copy_after"],
+        set: |cluster, given| {
+            cluster.peers.copied_after = u8::try_from(given.number()).unwrap_or(u8::MAX);
+        },
         ..Row::BASE
     },
 ];

@@ -515,6 +515,7 @@ impl SiteDraft {
             tls: Arc::new(self.site_tls),
             limits: None,
             https_redirect,
+            is_for_peers: false,
             routes: self.routes.into(),
             settings: Arc::new(self.settings),
             origin: self.at.origin(),

@@ -6,7 +6,7 @@
 
 use super::Origin;
 use crate::source::Location;
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 /// Address of the engine: `redis://user:password@host:port/database`.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -107,6 +107,53 @@ impl KeyPlaces {
     }
 }
 
+/// `[cluster.peers]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peers {
+    /// Address at which the other servers ask for pages; `None`: pages are not shared.
+    pub listen: Option<SocketAddr>,
+    /// Address that is told to the others, if not `listen`.
+    pub announced: Option<SocketAddr>,
+    /// Shown by the one that connects, and by the one that answers.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// Authorities of the servers' certificates.
+    pub ca_file: PathBuf,
+    /// Host name in the certificates of all servers.
+    pub name: String,
+    /// Time in which another server has to answer.
+    pub timeout_ms: u64,
+    /// Longer pages are not handed out.
+    pub page_bytes_max: u64,
+    /// Requests to another server for a page until it is kept here.
+    pub copied_after: u8,
+    pub origin: Origin,
+}
+
+impl Peers {
+    /// The address that is told to the others.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.announced.or(self.listen)
+    }
+}
+
+impl Default for Peers {
+    fn default() -> Peers {
+        Peers {
+            listen: None,
+            announced: None,
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+            ca_file: PathBuf::new(),
+            name: "saker-peer".into(),
+            timeout_ms: 5_000,
+            page_bytes_max: 8 << 20,
+            copied_after: 2,
+            origin: Origin::built_in(),
+        }
+    }
+}
+
 /// `[cluster]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
@@ -127,6 +174,7 @@ pub struct Cluster {
     pub max_staleness_ms: u64,
     /// Records that the log keeps.
     pub retention: u64,
+    pub peers: Peers,
     pub origin: Origin,
     pub places: KeyPlaces,
 }
@@ -155,6 +203,7 @@ impl Default for Cluster {
             stream: "saker".into(),
             max_staleness_ms: 30_000,
             retention: 100_000,
+            peers: Peers::default(),
             origin: Origin::built_in(),
             places: KeyPlaces::default(),
         }

@@ -50,6 +50,8 @@ pub struct Site {
     pub limits: Option<Arc<Limits>>,
     /// Redirects plain HTTP requests to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
+    /// The other servers of a cluster ask it for pages.
+    pub is_for_peers: bool,
     /// The first match wins.
     pub routes: Routes,
     /// Settings of requests that match no route.
@@ -76,6 +78,7 @@ impl Site {
             tls: Arc::default(),
             limits: None,
             https_redirect: None,
+            is_for_peers: false,
             routes: Routes::default(),
             settings: Arc::default(),
             origin,

@@ -227,7 +227,7 @@ impl Documents {
         let request = FetchRequest {
             target,
             fields,
-            form,
+            content: form.map(|form| ("application/x-www-form-urlencoded", form.into_bytes())),
             bytes_max: DOCUMENT_BYTES_MAX,
         };
         fetcher.fetch(exchange, &from, request).await

@@ -5,7 +5,7 @@
 //! Out of scope: whether the page may be used (`find`).
 
 use crate::{
-    background_fetch::FetchOutcome,
+    background_fetch::{FetchOutcome, FoundPage},
     cache::PageCache,
     cached_route::CachedPageRoute,
     encode::encode,
@@ -29,6 +29,7 @@ pub async fn answer(
     hit: HitStatus,
 ) -> Option<Response> {
     remember(cache, exchange, request, page);
+    hand_out(request, page);
     let options = ResponseOptions::of(exchange);
     let now = exchange.now;
     if page.is_template {
@@ -89,6 +90,18 @@ pub async fn answer(
             None
         }
     }
+}
+
+/// Gives the page to another server of the cluster that has asked for it.
+fn hand_out(request: &CacheRequest, page: &Rc<Page>) {
+    let Some(fetch) = &request.background_fetch else {
+        return;
+    };
+    fetch.note_page(|| FoundPage {
+        page: Rc::clone(page),
+        vary_record: request.vary_record.clone(),
+        search_rule: request.search_rule.clone(),
+    });
 }
 
 /// Records how the page can be fetched again, where its site refetches pages.

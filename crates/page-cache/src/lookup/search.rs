@@ -21,7 +21,9 @@ use crate::{
         incoming::IncomingState,
     },
     page::Page,
-    partial, prepare, purge, query_content, refresh,
+    partial,
+    peers::{self, PeerStep},
+    prepare, purge, query_content, refresh,
     refusal::Refusal,
     request::CacheRequest,
     result_fields::HitStatus,
@@ -59,6 +61,10 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     if let Some(refresh) = incoming.refresh {
         (request.permit, request.old) = (Some(refresh.permit), Some(refresh.old));
         (request.is_refresh, request.include) = (true, refresh.include);
+        if peers::renew(cache, exchange, &mut request).await {
+            // No client sees it.
+            return Handled::Answered(Response::new(Status::NO_CONTENT));
+        }
         go_on(cache, exchange, request);
         return Handled::Declined;
     }
@@ -222,6 +228,15 @@ async fn search(
             cache.count(Metric::PageCacheHits);
             return Handled::Answered(response);
         }
+        match peers::get(cache, exchange, &mut request).await {
+            PeerStep::Again => continue,
+            PeerStep::Page(page) => {
+                if let Some(response) = from_peer(cache, exchange, &request, &page).await {
+                    return Handled::Answered(response);
+                }
+            }
+            PeerStep::Own => {}
+        }
         found = before.clone();
         if !lock_or_wait(cache, exchange, &mut request, before).await {
             break;
@@ -230,6 +245,26 @@ async fn search(
     early_hints::send(cache, exchange, &request, found.as_deref());
     go_on(cache, exchange, request);
     Handled::Declined
+}
+
+/// The response from a page that another server has handed out, and that is not kept here.
+async fn from_peer(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &CacheRequest,
+    page: &Rc<Page>,
+) -> Option<Response> {
+    let used = judge(cache, exchange.head.view(), page, request, now_ms());
+    if used != Some(Use::Fresh) {
+        return None;
+    }
+    for _ in 0..ROUNDS_MAX {
+        let response = answer(cache, exchange, request, page, HitStatus::Hit).await;
+        if response.is_some() {
+            return response;
+        }
+    }
+    None
 }
 
 async fn search_once(
@@ -259,7 +294,8 @@ async fn search_once(
             (page, HitStatus::Hit)
         }
         // Its content belongs to this request: no background request can repeat it.
-        Some((page, Use::Stale)) if request.is_query => {
+        // Another server of the cluster wants a fresh one.
+        Some((page, Use::Stale)) if request.is_query || request.is_for_peer() => {
             request.old = Some(page);
             return SearchStep::Missing(before);
         }

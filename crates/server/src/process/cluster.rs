@@ -12,7 +12,7 @@ use saker_cluster::{
 };
 use saker_cluster_redis::RedisEngine;
 use saker_config::model::{Cluster, ClusterUrl};
-use saker_page_cache::shared_purges;
+use saker_page_cache::{PeerPages, shared_purges};
 use saker_serving::shared::PageCache;
 use saker_telemetry::{Counters, metrics::ExtraGauge};
 use serde_json::{Value, json};
@@ -77,11 +77,19 @@ pub fn join(
         version: env!("CARGO_PKG_VERSION").into(),
         max_staleness: Duration::from_millis(cluster.max_staleness_ms),
         started: Instant::now(),
+        peer: cluster.peers.address(),
     };
     let target = Arc::new(CacheTarget(Arc::downgrade(store)));
     let engine = engine(cluster, url);
     Node::start(&queue, options, engine, target, Arc::clone(counters))
         .map(|node| Some(Arc::new(node)))
+}
+
+/// Pages that the servers hand each other. `None`: each makes its own.
+pub fn peers(cluster: &Cluster, node: &Node) -> Option<Arc<PeerPages>> {
+    cluster.peers.listen?;
+    let pages = PeerPages::new(node.peers(), cluster.peers.clone());
+    Some(Arc::new(pages))
 }
 
 pub fn engine(cluster: &Cluster, url: &ClusterUrl) -> RedisEngine {
@@ -181,6 +189,7 @@ fn shown(member: &MemberReport, own: u64) -> Value {
         "is_in_sync": member.is_serving,
         "position": member.position.to_string(),
         "queue_records": member.waiting,
+        "pages_from": member.peer.map(|address| address.to_string()),
         "heard_ms_ago": member.heard_ms_ago,
     })
 }

@@ -84,6 +84,11 @@ pub fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
                 .flat_map(|(certificate, key)| [certificate, key]),
         );
     }
+    // Beside those of its site: this server shows its certificate to the others, too.
+    if model.cluster.peers.listen.is_some() {
+        let peers = &model.cluster.peers;
+        paths.extend([&peers.certificate, &peers.key, &peers.ca_file]);
+    }
     paths.extend(&model.tls.ticket_keys);
     paths.extend(
         model

@@ -102,6 +102,8 @@ pub fn open(model: &Model, shared: &Shared) {
     let folder = folder(model);
     let opened = open_in(&folder, bounds(&model.cache)).and_then(|mut cache| {
         cache.cluster = cluster::join(&model.cluster, &cache, &shared.main_counters)?;
+        let node = cache.cluster.as_ref();
+        cache.peers = node.and_then(|node| cluster::peers(&model.cluster, node));
         Ok(cache)
     });
     match opened {
@@ -156,6 +158,7 @@ fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
         folder: folder.into(),
         lock,
         cluster: None,
+        peers: None,
     })
 }
 

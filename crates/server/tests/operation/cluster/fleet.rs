@@ -2,11 +2,14 @@
 
 use super::{origin::Origin, redis_server::RedisServer};
 use saker_testkit::{
-    Client, Response, Saker, ServerProcess, TempDir, free_port, saker::Builder, wait_until_or,
+    Client, Response, Saker, ServerProcess, Signal, TempDir, free_port, saker::Builder,
+    wait_until_or,
 };
 use serde_json::Value;
 use std::{
+    io::{Read, Write},
     net::{Ipv4Addr, SocketAddr},
+    os::unix::net::UnixStream,
     path::Path,
     process::{Command, Output},
     sync::Arc,
@@ -61,14 +64,52 @@ impl Fleet {
         Fleet::start_with_site(cluster, "", count)
     }
 
+    /// Servers that hand each other pages. In `peers`, the further lines of `[cluster.peers]`,
+    /// `{number}` is the number of a server.
+    pub fn start_with_peers(redis: &RedisServer, peers: &str, count: u8) -> Fleet {
+        let cluster = format!("url = \"redis://127.0.0.1:{}\"", redis.port);
+        let fleet = Fleet::start_all(&cluster, "", Some(peers), count);
+        fleet.nodes.iter().for_each(Node::wait_until_in_sync);
+        fleet.wait_until_all_know_all();
+        fleet
+    }
+
+    /// Waits until each server knows of all that live.
+    #[track_caller]
+    pub fn wait_until_all_know_all(&self) {
+        let lives = |node: &&Node| node.process.is_some();
+        let count = self.nodes.iter().filter(lives).count();
+        for node in self.nodes.iter().filter(lives) {
+            let knows_all = || {
+                let status = node.status();
+                let all = status["nodes"].as_array();
+                let alive = all
+                    .into_iter()
+                    .flatten()
+                    .filter(|other| other["state"] == "alive" && other["pages_from"].is_string());
+                alive.count() == count
+            };
+            wait_until_or(knows_all, || node.status().to_string());
+        }
+    }
+
     fn start_with_site(cluster: &str, site: &str, count: u8) -> Fleet {
+        Fleet::start_all(cluster, site, None, count)
+    }
+
+    fn start_all(cluster: &str, site: &str, peers: Option<&str>, count: u8) -> Fleet {
         let dir = TempDir::new("cluster-origin").unwrap();
         let socket = dir.join("origin.sock");
         let origin = Origin::listen(&socket);
         let port = free_port().unwrap();
+        let peers = peers.map(|peers| (free_port().unwrap(), peers));
         let nodes = (1..=count).map(|number| {
             let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, number), port));
-            Node::start(address, number, (cluster, site), &socket)
+            let peers = peers.map_or(String::new(), |(port, peers)| {
+                let peers = peers.replace("{number}", &number.to_string());
+                format!("[cluster.peers]\nlisten = \"127.0.0.{number}:{port}\"\n{peers}\n")
+            });
+            Node::start(address, number, (cluster, site, &peers), &socket)
         });
         Fleet {
             nodes: nodes.collect(),
@@ -108,14 +149,14 @@ impl Node {
     fn start(
         address: SocketAddr,
         number: u8,
-        (cluster, site): (&str, &str),
+        (cluster, site, peers): (&str, &str, &str),
         socket: &Path,
     ) -> Node {
         let dir = TempDir::new("cluster-node").unwrap();
         dir.write("secret", SECRET).unwrap();
         let configuration = format!(
             "[server]\nworkers = 2\ntrusted_proxies = [\"127.0.0.0/8\"]\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"1s\"\n\
-             [cluster]\n{cluster}\nnode = \"web-{number}\"\n\
+             [cluster]\n{cluster}\nnode = \"web-{number}\"\n{peers}\
              [cache]\nreserve = 0\npurge_from = [\"127.0.0.0/8\"]\n\
              [[listener]]\naddress = \"{{address}}\"\n\
              [[upstream]]\nname = \"app\"\nservers = [\"http+unix:{}\"]\n\
@@ -144,6 +185,39 @@ impl Node {
 
     pub fn has_logged(&self, id: &str) -> bool {
         self.log().contains(id)
+    }
+
+    pub fn pause(&self) {
+        self.process.as_ref().unwrap().signal(Signal::STOP).unwrap();
+    }
+
+    pub fn go_on(&self) {
+        self.process.as_ref().unwrap().signal(Signal::CONT).unwrap();
+    }
+
+    /// The address at which it hands out pages.
+    pub fn peer_address(&self) -> SocketAddr {
+        let status = self.status();
+        let mut all = status["nodes"].as_array().unwrap().iter();
+        let own = all.find(|node| node["is_this"] == true).unwrap();
+        own["pages_from"].as_str().unwrap().parse().unwrap()
+    }
+
+    pub fn metrics(&self) -> String {
+        let socket = self.dir.join("state/control.sock");
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// The number of a counter, with its labels.
+    pub fn metric(&self, name: &str) -> u64 {
+        let text = self.metrics();
+        let line = text.lines().find(|line| line.starts_with(name));
+        let number = line.and_then(|line| line.rsplit_once(' '));
+        number.map_or(0, |(_, number)| number.parse::<f64>().unwrap() as u64)
     }
 
     pub fn kill(&mut self) {

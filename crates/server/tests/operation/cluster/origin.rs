@@ -9,10 +9,15 @@ use std::{
     thread,
 };
 
+/// Additional content of pages below /long.
+pub const LONG_BYTES: usize = 100_000;
+
 #[derive(Default)]
 struct World {
     generation: u64,
     asked: HashMap<String, u64>,
+    /// Cookies that came with requests for a target.
+    cookies: HashMap<String, Vec<String>>,
     /// Targets whose pages are made and not sent yet.
     held: HashSet<String>,
 }
@@ -49,6 +54,12 @@ impl Origin {
         world.asked.get(target).copied().unwrap_or(0)
     }
 
+    /// Cookies that came with requests for a target.
+    pub fn cookies(&self, target: &str) -> Vec<String> {
+        let world = self.world.lock().unwrap();
+        world.cookies.get(target).cloned().unwrap_or_default()
+    }
+
     pub fn hold(&self, target: &str) {
         self.world.lock().unwrap().held.insert(target.into());
     }
@@ -80,7 +91,17 @@ impl Origin {
         let target = &request.target;
         let mut world = self.world.lock().unwrap();
         *world.asked.entry(target.clone()).or_default() += 1;
-        let content = format!("g={} {target}\n", world.generation);
+        if let Some(cookie) = &request.cookie {
+            let cookies = world.cookies.entry(target.clone()).or_default();
+            cookies.push(cookie.clone());
+        }
+        let mut content = format!("g={} {target}\n", world.generation);
+        if target.starts_with("/language") {
+            content.push_str(&request.language);
+        }
+        if target.starts_with("/long") {
+            content.push_str(&"x".repeat(LONG_BYTES));
+        }
         while world.held.contains(target) {
             world = self.changed.wait(world).unwrap();
         }
@@ -93,6 +114,9 @@ impl Origin {
             "varied" => {
                 "Cache-Control: public, max-age=600\r\nNo-Vary-Search: params=(\"utm\")\r\n"
             }
+            "language" => "Cache-Control: public, max-age=600\r\nVary: Accept-Language\r\n",
+            "never" => "Cache-Control: no-store\r\n",
+            "brief" => "Cache-Control: public, max-age=1, stale-while-revalidate=60\r\n",
             _ => "Cache-Control: public, max-age=600\r\n",
         };
         format!(
@@ -107,6 +131,8 @@ struct Request {
     target: String,
     /// Value of the purge field in a response to a POST.
     purge: Option<String>,
+    cookie: Option<String>,
+    language: String,
 }
 
 impl Request {
@@ -121,6 +147,8 @@ impl Request {
             method: words.next()?,
             target: words.next()?,
             purge: None,
+            cookie: None,
+            language: String::new(),
         };
         let mut content = 0;
         loop {
@@ -131,6 +159,8 @@ impl Request {
             };
             match name.to_ascii_lowercase().as_str() {
                 "x-purge" => request.purge = Some(value.to_owned()),
+                "cookie" => request.cookie = Some(value.to_owned()),
+                "accept-language" => request.language = value.to_owned(),
                 "content-length" => content = value.parse().ok()?,
                 _ => {}
             }

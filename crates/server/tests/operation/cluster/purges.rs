@@ -5,12 +5,7 @@ use super::{
     redis_server::RedisServer,
 };
 use saker_testkit::wait_until;
-use std::{
-    io::{Read, Write},
-    os::unix::net::UnixStream,
-    thread,
-    time::Instant,
-};
+use std::{thread, time::Instant};
 
 /// Purges the page /a at a server.
 type Purge = (&'static str, fn(&Fleet, usize));
@@ -269,15 +264,7 @@ fn metrics_tell() {
     let redis = RedisServer::start();
     let fleet = Fleet::start(&redis, 2);
     fleet.nodes[0].purge(&["--tag", "a", "--wait"]);
-    let metrics = |index: usize| {
-        let socket = fleet.nodes[index].dir.join("state/control.sock");
-        let mut stream = UnixStream::connect(socket).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
-    let (sender, receiver) = (metrics(0), metrics(1));
+    let (sender, receiver) = (fleet.nodes[0].metrics(), fleet.nodes[1].metrics());
     for line in [
         "saker_cluster_records_total{direction=\"sent\"} 1\n",
         "saker_cluster_in_sync 1\n",
