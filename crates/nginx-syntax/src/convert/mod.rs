@@ -10,6 +10,7 @@ mod locations;
 mod reported;
 mod servers;
 mod settings;
+mod streams;
 mod text;
 
 use crate::{Files, Report, read, tree::Directive};
@@ -36,6 +37,7 @@ pub fn convert(files: &dyn Files, file: &Path) -> Conversion {
     for directive in &tree.directives {
         match directive.name() {
             "http" => http(directive, &mut toml, &mut report),
+            "stream" => streams::stream(directive, &mut toml, &mut report),
             // Those that name what every server has.
             "events"
             | "user"
@@ -72,10 +74,7 @@ fn upstream(block: &Directive, toml: &mut String, report: &mut Report) {
     let (mut servers, mut extra) = (Vec::new(), String::new());
     for directive in block.inside() {
         match directive.name() {
-            "server" => match server(directive) {
-                Some(server) => servers.push(server),
-                None => left_out(directive, report),
-            },
+            "server" => servers.extend(member(directive, "http", report)),
             "least_conn" => extra.push_str("balance = \"least-requests\"\n"),
             "ip_hash" => extra.push_str("balance = \"client\"\n"),
             "random" if directive.argument(0) == "two" => {
@@ -97,24 +96,39 @@ fn upstream(block: &Directive, toml: &mut String, report: &mut Report) {
     );
 }
 
-/// A member with its parameters; `None`: they cannot be said.
-fn server(directive: &Directive) -> Option<String> {
-    let address = directive.argument(0);
-    let url = match address.strip_prefix("unix:") {
-        Some(path) => format!("http+unix:{path}"),
-        None => format!("http://{address}"),
-    };
+/// A member with its parameters; `None`: it is not used, or cannot be said, which is reported.
+fn member(directive: &Directive, scheme: &str, report: &mut Report) -> Option<String> {
+    let url = url(scheme, directive.argument(0));
     let mut out = format!("{{ address = {}", quoted(&url));
     for word in directive.texts().skip(1) {
         match word.split_once('=') {
-            Some(("weight", weight)) => {
-                let weight: u32 = weight.parse().ok()?;
+            Some(("weight", weight)) if weight.parse::<u32>().is_ok() => {
                 let _ = write!(out, ", weight = {weight}");
             }
             None if word == "backup" => out.push_str(", standby = true"),
-            _ => return None,
+            None if word == "down" => return None,
+            // Names are looked up again, and failures counted, without being told.
+            None if word == "resolve" => {}
+            Some(("max_fails" | "fail_timeout" | "slow_start" | "max_conns", _)) => {
+                let message = format!("`{word}` of a server is not converted");
+                let help = "see `failures_in_a_row`, `retry_after`, `slow_start`, and `connections` \
+                            of [[upstream]]";
+                report.warn(directive, message, Some(help.to_owned()));
+            }
+            _ => {
+                left_out(directive, report);
+                return None;
+            }
         }
     }
     out.push_str(" }");
     Some(out)
+}
+
+/// An address with its scheme.
+fn url(scheme: &str, address: &str) -> String {
+    match address.strip_prefix("unix:") {
+        Some(path) => format!("{scheme}+unix:{path}"),
+        None => format!("{scheme}://{address}"),
+    }
 }

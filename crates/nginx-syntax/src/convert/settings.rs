@@ -17,8 +17,7 @@ pub struct Settings {
     pub keys: String,
     headers: Vec<String>,
     error_pages: Vec<String>,
-    allowed: Vec<String>,
-    denied: Vec<String>,
+    access: Access,
     realm: Option<String>,
     user_file: Option<String>,
     pub is_closed: bool,
@@ -70,35 +69,19 @@ impl Settings {
         }
     }
 
-    /// nginx's first match wins; here `allow` overrides `deny`. Both say the same if all that is
-    /// allowed comes first, and the rest is denied.
     fn access(&mut self, rules: &[&Directive], report: &mut Report) {
-        let Some((last, before)) = rules.split_last() else {
+        let Some(last) = rules.last() else {
             return;
         };
-        let is_all = |rule: &&Directive| rule.argument(0) == "all";
-        let ends = last.name() == "deny" && is_all(last);
-        let allows = before
-            .iter()
-            .all(|rule| rule.name() == "allow" && !is_all(rule));
-        let denies = rules
-            .iter()
-            .all(|rule| rule.name() == "deny" && !is_all(rule));
-        let open = last.name() == "allow" && is_all(last);
-        let denies_before = before
-            .iter()
-            .all(|rule| rule.name() == "deny" && !is_all(rule));
-        let text = |rule: &&Directive| rule.argument(0).to_owned();
-        if ends && allows {
-            self.allowed = before.iter().map(text).collect();
-            self.is_closed |= before.is_empty();
-        } else if denies {
-            self.denied = rules.iter().map(text).collect();
-        } else if open && denies_before {
-            self.denied = before.iter().map(text).collect();
-        } else {
-            self.is_closed = true;
-            closed(last, report);
+        match Access::of(rules) {
+            Some(access) => {
+                self.is_closed |= access.is_closed;
+                self.access = access;
+            }
+            None => {
+                self.is_closed = true;
+                closed(last, report);
+            }
         }
     }
 
@@ -121,13 +104,9 @@ impl Settings {
     /// Tables below a name.
     pub fn tables(&self, table: &str) -> String {
         let mut out = String::new();
-        if !self.allowed.is_empty() || !self.denied.is_empty() {
-            let _ = writeln!(out, "[{table}.access]");
-            for (key, all) in [("allow", &self.allowed), ("deny", &self.denied)] {
-                if !all.is_empty() {
-                    out.push_str(&list_line(key, all.iter().map(String::as_str)));
-                }
-            }
+        let access = self.access.lines();
+        if !access.is_empty() {
+            let _ = write!(out, "[{table}.access]\n{access}");
         }
         if let (Some(realm), Some(file)) = (&self.realm, &self.user_file) {
             let (realm, file) = (quoted(realm), quoted(file));
@@ -149,8 +128,63 @@ impl Settings {
     }
 }
 
+/// Rules of access as two lists.
+#[derive(Debug, Default)]
+pub struct Access {
+    pub allowed: Vec<String>,
+    pub denied: Vec<String>,
+    /// `deny all` alone.
+    pub is_closed: bool,
+}
+
+impl Access {
+    /// nginx's first match wins; here `allow` overrides `deny`. Both say the same if all that is
+    /// allowed comes first, and the rest is denied. `None`: they say something else.
+    pub fn of(rules: &[&Directive]) -> Option<Access> {
+        let (last, before) = rules.split_last()?;
+        let is_all = |rule: &&Directive| rule.argument(0) == "all";
+        let ends = last.name() == "deny" && is_all(last);
+        let allows = before
+            .iter()
+            .all(|rule| rule.name() == "allow" && !is_all(rule));
+        let denies = |rules: &[&Directive]| {
+            rules
+                .iter()
+                .all(|rule| rule.name() == "deny" && !is_all(rule))
+        };
+        let open = last.name() == "allow" && is_all(last);
+        let texts = |rules: &[&Directive]| -> Vec<String> {
+            rules
+                .iter()
+                .map(|rule| rule.argument(0).to_owned())
+                .collect()
+        };
+        let mut access = Access::default();
+        if ends && allows {
+            access.allowed = texts(before);
+            access.is_closed = before.is_empty();
+        } else if denies(rules) {
+            access.denied = texts(rules);
+        } else if open && denies(before) {
+            access.denied = texts(before);
+        } else {
+            return None;
+        }
+        Some(access)
+    }
+
+    /// The lines of a table.
+    pub fn lines(&self) -> String {
+        let all = [("allow", &self.allowed), ("deny", &self.denied)];
+        all.iter()
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(key, list)| list_line(key, list.iter().map(String::as_str)))
+            .collect()
+    }
+}
+
 /// A size in the units of saker.toml.
-fn size(text: &str) -> Option<String> {
+pub fn size(text: &str) -> Option<String> {
     let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     let unit = match text.get(digits.len()..)?.to_ascii_lowercase().as_str() {
@@ -161,6 +195,14 @@ fn size(text: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("{number}{unit}"))
+}
+
+/// A duration in the units of saker.toml. nginx's `M` and `y` are lifetimes, which no timeout has.
+pub fn duration(text: &str) -> Option<String> {
+    if let Some(ms) = text.strip_suffix("ms") {
+        return Some(format!("{}ms", ms.parse::<u64>().ok()?));
+    }
+    Some(format!("{}s", seconds(text)?))
 }
 
 /// Seconds of a lifetime.

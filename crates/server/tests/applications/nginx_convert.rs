@@ -241,3 +241,91 @@ fn nginx_convert_denies_what_it_cannot_say() {
         assert_eq!(ask(address, "app.test", path).0, 403, "{path}\n{toml}");
     }
 }
+
+const STREAMS: &str = "
+events { }
+stream {
+    upstream app { least_conn; server {backend} weight=2 max_fails=3; server 127.0.0.1:1 backup; }
+    map $ssl_preread_server_name $way { hostnames; default app; .mail.test 10.0.0.5:443; a.mail.test 10.0.0.6:443; }
+    limit_conn_zone $binary_remote_addr zone=clients:1m;
+    log_format short '$remote_addr $status $session_time $upstream_addr';
+    proxy_timeout 30s;
+    server { listen {address}; proxy_pass app; proxy_connect_timeout 1s; limit_conn clients 9; access_log {dir}/stream.log short; }
+    server { listen {inner}; proxy_pass {backend}; allow 192.0.2.0/24; deny all; }
+    server { listen {names}; ssl_preread on; proxy_pass $way; preread_timeout 2s; }
+    server { listen {names} udp; proxy_pass 127.0.0.1:53; proxy_responses 1; proxy_timeout 5s; }
+    server { listen {secure} ssl; ssl_certificate {dir}/a.pem; ssl_certificate_key {dir}/a.key; proxy_ssl on; proxy_pass 127.0.0.1:993; }
+    server { listen {other} proxy_protocol; proxy_pass {backend}; }
+}
+";
+
+#[test]
+fn nginx_convert_of_streams() {
+    let mut site = Site::new("nginx-convert-streams");
+    let ports = [(); 6].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
+    let [first, second, inner, names, secure, other] = ports;
+    for (name, address) in [
+        ("address", first),
+        ("inner", inner),
+        ("names", names),
+        ("secure", secure),
+        ("other", other),
+        ("backend", backend()),
+    ] {
+        site.words.add(name, address);
+    }
+    let converted = site.convert(STREAMS);
+    assert!(converted.status.success(), "{}", err(&converted));
+    let told = err(&converted);
+    assert!(
+        told.contains("`listen` is not converted") && told.contains("max_fails=3"),
+        "{told}"
+    );
+    let toml = String::from_utf8(converted.stdout).unwrap();
+    let own = format!("\"{first}\"");
+    let toml = toml.replace(&own, &format!("\"{second}\""));
+    // Header of peers would be believed: the server is left out.
+    assert!(!toml.contains(&other.to_string()), "{toml}");
+    for part in [
+        "balance = \"least-requests\"",
+        "standby = true",
+        "sni = [\"a.mail.test\"]\nproxy = \"tcp://10.0.0.6:443\"\n\n[[stream.route]]\nsni = [\"mail.test\", \"*.mail.test\"]",
+        "responses = 1",
+        "[upstream.tls]\nverify = false",
+        "connections_per_client = 9",
+        "idle_timeout = \"30s\"",
+        "idle_timeout = \"5s\"",
+        "handshake_timeout = \"2s\"",
+        "format = \"$remote_addr $status $session_time $upstream_addr\"",
+    ] {
+        assert!(toml.contains(part), "no {part} in\n{toml}");
+    }
+    let names = ["a"].map(|name| site.dir.join(format!("{name}.pem")).display().to_string());
+    let files = Command::new(saker_testkit::require("openssl").unwrap())
+        .args([
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a", "-out",
+        ])
+        .args(&names)
+        .arg("-keyout")
+        .arg(site.dir.join("a.key"))
+        .output()
+        .unwrap();
+    assert!(files.status.success(), "{}", err(&files));
+    let file = site.dir.write("saker.toml", &toml).unwrap();
+    let checked = saker(&["check", file.to_str().unwrap()]);
+    assert!(checked.status.success(), "{}\n{toml}", err(&checked));
+    let _native = site.start(&["--config", file.to_str().unwrap()], second);
+    let mut client = Client::connect(second).unwrap();
+    let response = client.request("GET", "/x", &[("Host", "a")]).unwrap();
+    assert_eq!(
+        (response.status, &*response.text()),
+        (200, "GET /x HTTP/1.1 host: a")
+    );
+    // A rule refuses: nothing comes, whatever is asked for.
+    let mut refused = Client::connect(inner).unwrap();
+    let _ = refused.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let came = refused
+        .read_to_close(saker_testkit::PATIENCE)
+        .unwrap_or_default();
+    assert!(came.is_empty(), "{came:?}");
+}

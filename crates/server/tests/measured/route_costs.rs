@@ -9,7 +9,12 @@
 
 use crate::{callgrind::Callgrind, operate};
 use saker_testkit::{Client, TempDir, saker::plain};
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixListener,
+    thread,
+    time::Duration,
+};
 
 const COUNTED: usize = 100;
 const ROUNDS: usize = 5;
@@ -19,10 +24,17 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Instructions of a request for `/small.html` with these fields, of a site with the first and of
 /// one with the second text.
 fn instructions(sites: [&str; 2], fields: &[(&str, &str)]) -> [u64; 2] {
+    instructions_of("/small.html", sites, fields)
+}
+
+/// The same for a path. `{origin}` in a text is the socket of a server whose pages may be kept.
+fn instructions_of(path: &str, sites: [&str; 2], fields: &[(&str, &str)]) -> [u64; 2] {
     let dir = TempDir::new("route-costs").unwrap();
     dir.write("www/small.html", "x".repeat(285)).unwrap();
+    origin(&dir);
+    let sites = sites.map(|text| text.replace("{origin}", &format!("{}/origin.sock", dir.display())));
     let site =
-        |(name, text)| format!("\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\n{text}");
+        |(name, text): (&str, String)| format!("\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\n{text}");
     let sites: String = ["first", "other"]
         .into_iter()
         .zip(sites)
@@ -37,7 +49,7 @@ fn instructions(sites: [&str; 2], fields: &[(&str, &str)]) -> [u64; 2] {
     let ask = |client: &mut Client, host: &str| {
         let fields = [&[("Host", host)], fields].concat();
         for _ in 0..COUNTED {
-            let response = client.request("GET", "/small.html", &fields).unwrap();
+            let response = client.request("GET", path, &fields).unwrap();
             assert_eq!(response.status, 200);
         }
     };
@@ -53,6 +65,25 @@ fn instructions(sites: [&str; 2], fields: &[(&str, &str)]) -> [u64; 2] {
         }
     }
     fewest
+}
+
+/// A server behind, with a page for all paths that may be kept for an hour.
+fn origin(dir: &TempDir) {
+    let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut part = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut part) {
+                head.extend_from_slice(&part[..count]);
+                if head.ends_with(b"\r\n\r\n") {
+                    head.clear();
+                    let answer = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: 4\r\n\r\npage";
+                    let _ = stream.write_all(answer);
+                }
+            }
+        }
+    });
 }
 
 fn routes(count: usize) -> String {
@@ -81,11 +112,13 @@ fn ten_thousand_routes_cost_no_more_than_ten() {
     );
 }
 
-/// Routes, variables, and conditions that no request of these tests meets.
+/// Routes, variables, a map, and conditions that no request of these tests meets.
 pub const UNUSED_CONDITIONS: &str = "[site.vars]\nname = \"value\"\n\
      [[site.route]]\npath_regex = '^/user/([0-9]+)$'\nrewrite = \"/user.php?id=$1\"\n\
      [[site.route]]\npath = \"/api/*\"\nmatch = { header = { X-Tag = \"one\" }, cookie = { a = true } }\ndeny = true\n\
-     [[site.route]]\npath = \"/small.html\"\nmatch = { method = \"POST\" }\ndeny = true\n";
+     [[site.route]]\npath = \"/small.html\"\nmatch = { method = \"POST\" }\ndeny = true\n\
+     [[site.route]]\npath = \"/old/*\"\nredirect = \"$moved\"\n\
+     [map.moved]\nsource = \"$uri\"\nexact = { \"/old/a\" = \"/new/a\" }\nregex = { '^/old/([0-9]+)$' = \"/new/$1\" }\n";
 
 /// Two microseconds of a processor with three instructions a nanosecond.
 const PATTERN_INSTRUCTIONS_MAX: u64 = 6000;
@@ -110,6 +143,23 @@ fn conditions_that_do_not_hold_cost_a_hit_almost_nothing() {
     let _turn = crate::beside_others();
     let [without, with] = instructions(["", UNUSED_CONDITIONS], &[]);
     eprintln!("a hit: {without} instructions, with conditions {with}");
+    assert!(
+        with <= without + without * PERCENT_MAX / 100,
+        "{without}, with conditions {with}"
+    );
+}
+
+/// The same for pages of the page cache.
+#[test]
+fn conditions_that_do_not_hold_cost_a_hit_of_the_page_cache_almost_nothing() {
+    let _alone = crate::alone();
+    let kept = "[[site.route]]\npath = \"/kept/*\"\nproxy = \"http+unix:{origin}\"\n";
+    let refused =
+        "[[site.route]]\npath = \"/kept/*\"\nmatch = { method = \"DELETE\" }\ndeny = true\n";
+    let cached = format!("cache = true\n{kept}");
+    let with_conditions = format!("cache = true\n{refused}{kept}{UNUSED_CONDITIONS}");
+    let [without, with] = instructions_of("/kept/page", [&cached, &with_conditions], &[]);
+    eprintln!("a hit of the page cache: {without} instructions, with conditions {with}");
     assert!(
         with <= without + without * PERCENT_MAX / 100,
         "{without}, with conditions {with}"

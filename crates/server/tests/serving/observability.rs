@@ -738,3 +738,28 @@ fn untrusted_clients_do_not_choose_traces() {
     assert!(!sent.contains(trace) && sent.ends_with("-00"), "{sent}");
     assert!(collector.heads().is_empty());
 }
+
+/// A collector that does not answer is given up after its time; the later one has all the time of a day.
+#[test]
+fn a_silent_collector_has_its_time() {
+    let collector = Recorder::start();
+    collector.is_silent.store(true, Ordering::SeqCst);
+    let start = |name: &str, time: &str| {
+        let top = format!(
+            "[tracing]\nendpoint = \"{}\"\nservice = \"{name}\"\ntimeout = \"{time}\"\n\n",
+            collector.url()
+        );
+        let text = format!("{top}{}", configuration("workers = 1", ""));
+        let saker = start_in(folder(name), &text);
+        get(&saker, "/index.html", "");
+        saker
+    };
+    // The patient one begins to wait before the other one.
+    let patient = start("trace-patient", "1m");
+    collector.wait_for(1);
+    let hasty = start("trace-hasty", "100ms");
+    collector.wait_for(2);
+    let given_up = "the collector does not answer in time";
+    hasty.server.wait_for_stderr(given_up, PATIENCE).unwrap();
+    assert!(!patient.server.stderr().contains(given_up));
+}

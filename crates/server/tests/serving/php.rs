@@ -395,6 +395,29 @@ fn all_busy_means_waiting_and_then_503() {
     }
 }
 
+/// While the only process is busy, a request waits for as long as is set.
+#[test]
+fn waiting_for_a_process_has_its_time() {
+    for kind in PROGRAMS {
+        let php =
+            format!("program = \"{kind}\"\nprocesses = 1\nqueue = 9\nqueue_timeout = \"100ms\"");
+        let slow =
+            "<?php while (!file_exists('go')) { clearstatcache(); usleep(10000); } echo 'slow';";
+        let files = [("slow.php", slow), ("x.php", "<?php echo 1;")];
+        let saker = native(&format!("php-queue-time-{kind}"), &php, &files);
+        assert_eq!(text(&saker, "/x.php"), "1");
+        let mut busy = saker.connect().unwrap();
+        busy.send("GET /slow.php HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        wait_until("the process is busy", || {
+            get(&saker, "/x.php").status == 503
+        });
+        saker.dir.write("www/go", "").unwrap();
+        assert_eq!(busy.read_response().unwrap().text(), "slow", "{kind}");
+        saker.server.stop().unwrap();
+    }
+}
+
 /// Scripts that run for too long end, processes are replaced after their requests, and idle ones
 /// go.
 #[test]

@@ -1,4 +1,4 @@
-//! Keys of `[[upstream]]` about time and names: slow starts, health checks by status, names whose
+//! Keys of `[[upstream]]` about time and names: slow starts, health checks, requests read ahead, names whose
 //! addresses change, and responses that wait in files for slow clients.
 //!
 //! Called by: `cargo test -p saker --test serving upstream_settings::`.
@@ -13,11 +13,11 @@ use saker_testkit::Saker;
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener},
     process::Command,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU16, AtomicUsize, Ordering},
     },
     thread,
@@ -208,4 +208,102 @@ fn responses_wait_in_files() {
         let body = operate::rest_of_download(&mut client, begun, BYTES);
         assert!(body.len() == BYTES && body.iter().all(|byte| *byte == b'x'));
     }
+}
+
+/// The first line of a request, when it has come to a server that answers what has come.
+fn recorder() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&requests);
+    let address = backend(move |stream| {
+        let mut reader = BufReader::new(stream);
+        let (mut first, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if !reader.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+                return;
+            }
+            if first.is_empty() {
+                first = line;
+            } else if let Some((name, value)) = line.split_once(':') {
+                if name.eq_ignore_ascii_case("content-length") {
+                    length = value.trim().parse().unwrap();
+                }
+            } else {
+                kept.lock().unwrap().push(std::mem::take(&mut first));
+                let mut content = vec![0; length];
+                if reader.read_exact(&mut content).is_err() {
+                    return;
+                }
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                let answer = [answer.as_bytes(), &content].concat();
+                if reader.get_mut().write_all(&answer).is_err() {
+                    return;
+                }
+                length = 0;
+            }
+        }
+    });
+    (address, requests)
+}
+
+/// Small content is complete before a server is asked; larger content, and that of other upstreams,
+/// is passed on as it comes.
+#[test]
+fn small_requests_are_read_ahead() {
+    let (address, requests) = recorder();
+    let text = operate::configuration(
+        "workers = 1",
+        "[[site.route]]\npath = \"/ahead/*\"\nproxy = \"ahead\"\n\
+         [[site.route]]\npath = \"/at-once/*\"\nproxy = \"at-once\"\n",
+    );
+    let upstreams = format!(
+        "[[upstream]]\nname = \"ahead\"\nservers = [\"http://{address}\"]\nrequest_buffer = \"1KiB\"\n\
+         [[upstream]]\nname = \"at-once\"\nservers = [\"http://{address}\"]\n"
+    );
+    let saker = operate::start("request-buffer", &format!("{text}{upstreams}"));
+    let begin = |path: &str, length: usize| {
+        let mut client = saker.connect().unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        client.send(head + "x").unwrap();
+        client
+    };
+    let has_come = |path: &str| {
+        let requests = requests.lock().unwrap();
+        requests.iter().any(|line| line.contains(path))
+    };
+    let mut waiting = begin("/ahead/small", 1024);
+    // Requests that are not read ahead overtake it.
+    let _larger = begin("/ahead/large", 1025);
+    let _other = begin("/at-once/small", 1024);
+    wait_until("the others are passed on", || {
+        has_come("/ahead/large") && has_come("/at-once/small")
+    });
+    assert!(!has_come("/ahead/small"));
+    waiting.send("x".repeat(1023)).unwrap();
+    assert_eq!(waiting.read_response().unwrap().body.len(), 1024);
+    assert!(has_come("/ahead/small"));
+}
+
+/// Checks come as often as is set for each upstream.
+#[test]
+fn checks_have_their_interval() {
+    let (address, requests) = recorder();
+    let upstreams: String = [("often", "100ms"), ("rarely", "1d")]
+        .map(|(name, interval)| {
+            format!(
+                "[[upstream]]\nname = \"{name}\"\nservers = [\"http://{address}\"]\n\
+                 health_path = \"/check-{name}\"\nhealth_interval = \"{interval}\"\n"
+            )
+        })
+        .concat();
+    let routes = "[[site.route]]\npath = \"/often/*\"\nproxy = \"often\"\n\
+                  [[site.route]]\npath = \"/rarely/*\"\nproxy = \"rarely\"\n";
+    let text = operate::configuration("workers = 1", routes);
+    let _saker = operate::start("health-interval", &format!("{text}{upstreams}"));
+    let count = |path: &str| {
+        let requests = requests.lock().unwrap();
+        requests.iter().filter(|line| line.contains(path)).count()
+    };
+    wait_until("many checks", || count("/check-often") >= 20);
+    assert!(count("/check-rarely") <= 1, "{}", count("/check-rarely"));
 }

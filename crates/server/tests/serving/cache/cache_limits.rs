@@ -51,3 +51,27 @@ fn the_cache_has_its_disk_space() {
     hits(&origin);
     wait_until("few are kept", || hits(&origin) <= 4);
 }
+
+#[test]
+fn entries_are_in_the_folder() {
+    let origin = start("cache-folder", "folder = \"{dir}/elsewhere\"");
+    hits(&origin);
+    wait_until("all are kept", || hits(&origin) == 10);
+    let files = |path: &str| {
+        let mut folders = vec![origin.saker.dir.join(path)];
+        let mut count = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.path().is_dir() {
+                    true => folders.push(entry.path()),
+                    false => {
+                        count +=
+                            usize::from(entry.metadata().is_ok_and(|found| found.len() > 50_000))
+                    }
+                }
+            }
+        }
+        count
+    };
+    assert_eq!((files("elsewhere"), files("state")), (10, 0));
+}

@@ -49,8 +49,9 @@ fn keys(text: &str, table: &str, names: &HashSet<&str>) -> Vec<Found> {
     if let Ok(parsed) = DeTable::parse(text) {
         for (key, value) in parsed.get_ref() {
             // A header begins at the top, a key in the table that the text begins in.
-            let is_header = text[value.span().start..].starts_with('[')
-                && line_before(text, value.span().start).trim().is_empty();
+            let is_header = line_before(text, key.span().start)
+                .trim_start()
+                .starts_with('[');
             let outer = if is_header { "" } else { table };
             walk(text, outer, (key.get_ref(), key.span()), value, &mut found);
         }
