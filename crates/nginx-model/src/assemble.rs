@@ -52,6 +52,7 @@ pub fn assemble(
         conf_prefix: finisher.conf_prefix.to_owned(),
         default_root: setup.prefix.join("html"),
         keep_alive: KeepAlive::of(&http.conf),
+        reads_content: http.variables.reads_content,
         variables: std::mem::take(&mut http.variables.named),
         tables: std::mem::take(&mut http.tables),
         zones: std::mem::take(&mut http.zones),
@@ -89,6 +90,7 @@ pub fn assemble(
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
+        site.limits = own_limits(&server.outside.conf, &model.limits, process);
         site.access_logs = numbers
             .into_iter()
             .filter_map(|number| access_log(number, &nginx.logs, &nginx.formats, &site.origin))
@@ -98,6 +100,18 @@ pub fn assemble(
     }
     check_logs(&nginx, finisher);
     (model, nginx)
+}
+
+/// Limits of a server that differ from those of `http`. Those of persistent connections are their
+/// locations'.
+fn own_limits(conf: &LocationConf, all: &Limits, process: &Process) -> Option<Arc<Limits>> {
+    let own = Limits {
+        requests_per_connection_max: all.requests_per_connection_max,
+        connection_age_ms_max: all.connection_age_ms_max,
+        keep_alive_timeout_ms: all.keep_alive_timeout_ms,
+        ..limits(conf, process)
+    };
+    (own != *all).then(|| Arc::new(own))
 }
 
 /// Returns the store of all zones. Entries may be as long as the store is.
@@ -200,6 +214,9 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
             timeout_ms => timeout_ms,
         },
         http2_streams_max: core.http2_streams.unwrap_or(128),
+        http2_window_bytes: core
+            .http2_window_bytes
+            .unwrap_or(default.http2_window_bytes),
         body_bytes_max: 0,
         ..default
     }
@@ -355,6 +372,10 @@ fn listeners(
                 listener.http3 = Some(Http3 {
                     advertised_s: None,
                     early_data: false,
+                    streams_max: core.http3_streams(&draft.outside.conf.core),
+                    stream_window_bytes: core.http3_window(&draft.outside.conf.core),
+                    always_validates: draft.outside.conf.core.quic_retry.or(core.quic_retry)
+                        == Some(true),
                     ..Http3::default()
                 });
             }

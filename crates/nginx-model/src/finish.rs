@@ -54,6 +54,7 @@ impl Finisher<'_> {
             named,
             outside,
             rejects_handshake: draft.tls.rejects == Some(true),
+            demands_certificate: draft.tls.demands_certificate(),
             origin,
         }
     }

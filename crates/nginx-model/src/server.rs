@@ -32,6 +32,8 @@ pub struct Server {
     /// Settings outside of locations, and the script of the server.
     pub outside: Arc<Location>,
     pub rejects_handshake: bool,
+    /// Requests under TLS need a good certificate (true), or must not have a bad one.
+    pub demands_certificate: Option<bool>,
     pub origin: Origin,
 }
 
@@ -65,6 +67,8 @@ pub struct Nginx {
     pub conf_prefix: PathBuf,
     /// The document root without a `root`.
     pub default_root: PathBuf,
+    /// Something refers to `$request_body`.
+    pub reads_content: bool,
     /// The client's address is settled when the server is known, or the location.
     pub settles_clients: bool,
     /// Keep-alive limits of all listeners, from which locations may differ.

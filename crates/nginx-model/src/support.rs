@@ -21,13 +21,35 @@ pub fn report(directives: &[Directive], report: &mut Report) {
                 let message = format!("`{name}` is not supported: {sentence}");
                 report.error(directive, message, None);
             }
-            Some(Support::Accepted(sentence)) => {
+            Some(Support::Internal(_)) if let Some(what) = obsolete(name) => {
+                report.warn(
+                    directive,
+                    format!("the \"{name}\" directive is obsolete, {what}"),
+                    None,
+                );
+            }
+            Some(Support::Internal(sentence) | Support::Accepted(sentence)) => {
                 report.note(directive, format!("`{name}` has no effect: {sentence}"));
             }
             _ => {}
         }
         self::report(directive.inside(), report);
     }
+}
+
+/// The end of nginx's warning about a directive that it no longer obeys.
+fn obsolete(name: &str) -> Option<String> {
+    let successor = match name {
+        "http2_recv_timeout" => "client_header_timeout",
+        "http2_idle_timeout" => "keepalive_timeout",
+        "http2_max_requests" => "keepalive_requests",
+        "http2_max_field_size" | "http2_max_header_size" => "large_client_header_buffers",
+        "http2_max_concurrent_pushes" | "http2_push" | "http2_push_preload" => {
+            return Some("ignored".to_owned());
+        }
+        _ => return None,
+    };
+    Some(format!("use the \"{successor}\" directive instead"))
 }
 
 /// Switched off, it has no effect in nginx either.

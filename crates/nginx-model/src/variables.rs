@@ -255,6 +255,8 @@ pub struct Variables {
     numbers: HashMap<Box<str>, usize>,
     /// The block is `stream`.
     of_streams: bool,
+    /// Something refers to `$request_body`.
+    pub reads_content: bool,
 }
 
 impl Variables {
@@ -276,6 +278,7 @@ impl Variables {
             true => SessionVariable::known(&lower).map(Variable::Session),
             false => Variable::known(&lower),
         };
+        self.reads_content |= known == Some(Variable::Builtin(Builtin::RequestBody));
         match known {
             // Names of arguments and cookies are compared regardless of case.
             Some(variable) => variable,

@@ -114,9 +114,12 @@ impl Request<'_> {
                 Some(version.as_bytes().to_vec())
             }
             Builtin::RequestBody | Builtin::RequestBodyFile => {
-                self.state.wants_content = true;
                 self.depends_on_request();
-                None
+                let content = self.state.content.as_ref();
+                let content = content.filter(|_| builtin == Builtin::RequestBody);
+                let value = content.map(|content| content.to_vec());
+                self.state.wants_content |= value.is_none();
+                value
             }
             _ => self.uncacheable(builtin),
         }

@@ -100,15 +100,33 @@ pub fn plan(
         return true;
     }
     let is_bypassed = is_any_true(request, &cache.bypass);
+    let is_far_part = cache
+        .range_offset_max
+        .is_some_and(|max| first_byte(request).is_some_and(|first| first >= max));
     request.exchange.extensions.insert(CachePlan {
         zone: Arc::clone(zone),
         key,
         terms: Arc::clone(&cache.terms),
         is_bypassed,
         is_part: request.state.slice.is_some(),
+        is_far_part: is_far_part && request.state.slice.is_none(),
         has_ranges: request.state.slice.is_none()
             && !request.state.location.conf.filters.changes_content(),
         judge: Rc::clone(&caches.judge) as Rc<dyn StoreJudge>,
     });
     true
+}
+
+/// The first byte of the first range that the client asks for; of the last bytes, it is 0.
+fn first_byte(request: &Request<'_>) -> Option<u64> {
+    let view = request.exchange.head.view();
+    let value = view.known(saker_http::KnownField::Range)?;
+    let (unit, ranges) = value.split_at_checked(6)?;
+    let digits = ranges.split(|byte| *byte == b'-').next()?.trim_ascii();
+    let is_range = unit.eq_ignore_ascii_case(b"bytes=");
+    let digits = std::str::from_utf8(digits).ok().filter(|_| is_range)?;
+    match digits.is_empty() {
+        true => Some(0),
+        false => digits.parse().ok(),
+    }
 }

@@ -78,7 +78,23 @@ pub fn begin(
         }
         real_ip::settle(request, &server.outside.conf.real_ip);
     });
-    None
+    let required = server.demands_certificate?;
+    let status = certificate_fault(exchange, required)?;
+    Some(Response::new(Status(status)))
+}
+
+/// The status of a connection whose certificate is bad (495), or that has none where one is required
+/// (496). The client sees 400.
+fn certificate_fault(exchange: &mut Exchange, is_required: bool) -> Option<u16> {
+    // What another connection's certificate allows is not kept.
+    exchange.depends_on_request();
+    // A plain connection has none to show, and the server's own requests come after their client's.
+    let session = exchange.client.session.as_ref()?;
+    if session.client_refusal.is_some() {
+        return Some(495);
+    }
+    let is_good = session.client_verification == saker_tls::ClientVerification::Success;
+    (is_required && !is_good).then_some(496)
 }
 
 /// Reads the path again, with its empty segments (`merge_slashes off`). Files are found without

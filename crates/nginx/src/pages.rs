@@ -45,14 +45,30 @@ fn title(status: Status) -> Option<&'static str> {
     })
 }
 
+/// What is wrong with a request that gets 400 for it. `error_page` tells these statuses apart.
+fn bad_request(status: Status) -> Option<&'static str> {
+    Some(match status.0 {
+        494 => "Request Header Or Cookie Too Large",
+        495 => "The SSL certificate error",
+        496 => "No required SSL certificate was sent",
+        _ => return None,
+    })
+}
+
 /// Gives a response without content the page of its status, if there is one.
 pub fn page(mut response: Response) -> Response {
-    let Some(title) = title(response.status) else {
+    let text = if let Some(what) = bad_request(response.status) {
+        response.status = Status::BAD_REQUEST;
+        format!(
+            "<html>\r\n<head><title>400 {what}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>{what}</center>\r\n<hr><center>saker</center>\r\n</body>\r\n</html>\r\n"
+        )
+    } else if let Some(title) = title(response.status) {
+        format!(
+            "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>saker</center>\r\n</body>\r\n</html>\r\n"
+        )
+    } else {
         return response;
     };
-    let text = format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>saker</center>\r\n</body>\r\n</html>\r\n"
-    );
     response.fields_mut().set("Content-Type", &b"text/html"[..]);
     response.body = Body::Memory(Chunk::from(text.into_bytes()));
     response

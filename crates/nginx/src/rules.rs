@@ -15,6 +15,7 @@ use crate::{
     mirror::{self, Copies},
     pages, random_index,
     request::Request,
+    request_body,
     state::State,
     stream::{NginxStreamRules, StreamFrontEnd},
     stub_status::{self, Count},
@@ -230,13 +231,20 @@ impl Rules for NginxRules {
     }
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        match self.run(exchange, mirror::wanted) {
-            Some(Some(wanted)) => Step::Pending(Box::pin(async move {
-                mirror::begin(exchange, &self.filters, &self.copies, wanted).await;
-                self.content(exchange).verdict().await
-            })),
-            _ => self.content(exchange),
+        let kept_bytes = self.run(exchange, request_body::wanted).flatten();
+        let copies = self.run(exchange, mirror::wanted).flatten();
+        if kept_bytes.is_none() && copies.is_none() {
+            return self.content(exchange);
         }
+        Step::Pending(Box::pin(async move {
+            if let Some(bytes_max) = kept_bytes {
+                request_body::keep(exchange, bytes_max).await;
+            }
+            if let Some(wanted) = copies {
+                mirror::begin(exchange, &self.filters, &self.copies, wanted).await;
+            }
+            self.content(exchange).verdict().await
+        }))
     }
 
     fn binds_path(&self) -> bool {

@@ -6,7 +6,7 @@
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
@@ -66,6 +66,8 @@ pub struct State {
     pub wants_response: bool,
     /// The content of the request was read, which variables do not have.
     pub wants_content: bool,
+    /// The content of the request, where variables have it.
+    pub content: Option<Rc<[u8]>>,
     /// The answer to `auth_request`.
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
@@ -115,6 +117,7 @@ impl State {
             response: None,
             wants_response: false,
             wants_content: false,
+            content: None,
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,

@@ -130,6 +130,13 @@ pub struct Http3 {
     /// Lifetime of `Alt-Svc` (RFC 7838), which advertises HTTP/3 to HTTP/1 and HTTP/2 clients;
     /// `None`: not advertised.
     pub advertised_s: Option<u32>,
+    /// Requests at a time on a connection, and bytes that may come ahead on a stream; `None`: those
+    /// of HTTP/2. Set by nginx's configuration only.
+    pub streams_max: Option<u32>,
+    pub stream_window_bytes: Option<u32>,
+    /// Clients validate their address in every handshake (Retry, RFC 9000 section 8.1.2), not only
+    /// under load. Set by nginx's configuration only.
+    pub always_validates: bool,
     /// Directory for qlog traces.
     pub qlog: Option<PathBuf>,
 }
@@ -144,6 +151,9 @@ impl Default for Http3 {
             congestion: Congestion::Cubic,
             early_data: true,
             advertised_s: Some(Http3::ADVERTISED_S),
+            streams_max: None,
+            stream_window_bytes: None,
+            always_validates: false,
             qlog: None,
         }
     }

@@ -53,13 +53,15 @@ pub struct CacheConf {
     pub updates_in_background: Option<bool>,
     pub uses_min: Option<u64>,
     pub converts_head: Option<bool>,
+    /// Ranges that begin there, or behind it, are asked for as they are, and not stored.
+    pub range_offset_max: Option<u64>,
 }
 
 impl CacheConf {
     pub fn inherit(&mut self, outer: &CacheConf) {
         inherit!(self, outer:
             zone key valid bypass no_cache use_stale locks lock_timeout_ms lock_age_ms revalidates
-            updates_in_background uses_min converts_head
+            updates_in_background uses_min converts_head range_offset_max
         );
     }
 }
@@ -72,6 +74,8 @@ pub struct CacheUse {
     /// `None`: the URL of the upstream.
     pub key: Option<Text>,
     pub terms: Arc<Terms>,
+    /// `*_cache_max_range_offset`
+    pub range_offset_max: Option<u64>,
     pub bypass: Arc<[Text]>,
     pub no_cache: Arc<[Text]>,
 }
@@ -117,6 +121,7 @@ pub fn cache_use(
         zone: zone.clone(),
         key: cache.key.clone(),
         terms: Arc::new(terms(cache, ignored, is_proxy, inactive_s)),
+        range_offset_max: cache.range_offset_max,
         bypass: cache.bypass.clone().unwrap_or_default(),
         no_cache: cache.no_cache.clone().unwrap_or_default(),
     }))

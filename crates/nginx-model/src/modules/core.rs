@@ -84,6 +84,7 @@ pub struct CoreConf {
     pub port_in_redirect: Option<bool>,
     pub client_max_body_size: Option<u64>,
     pub client_body_timeout_ms: Option<u64>,
+    pub body_buffer_bytes: Option<u64>,
     pub client_header_timeout_ms: Option<u64>,
     pub send_timeout_ms: Option<u64>,
     pub keepalive_timeout_ms: Option<u64>,
@@ -101,7 +102,11 @@ pub struct CoreConf {
     pub error_log: Option<(Box<str>, Box<str>)>,
     pub http2: Option<bool>,
     pub http2_streams: Option<u64>,
+    pub http2_window_bytes: Option<u64>,
     pub http3: Option<bool>,
+    pub http3_streams: Option<u64>,
+    pub http3_window_bytes: Option<u64>,
+    pub quic_retry: Option<bool>,
     /// Not inherited, except by the blocks inside.
     pub handler: Handler,
 }
@@ -111,12 +116,25 @@ impl CoreConf {
         inherit!(self, outer:
             root index types default_type error_pages recursive_error_pages satisfy_any etag
             absolute_redirect server_name_in_redirect port_in_redirect client_max_body_size
-            client_body_timeout_ms client_header_timeout_ms send_timeout_ms keepalive_timeout_ms
+            client_body_timeout_ms body_buffer_bytes client_header_timeout_ms send_timeout_ms keepalive_timeout_ms
             keepalive_requests max_ranges modified_since auth_delay_ms max_headers large_header_bytes limit_rate
-            limit_rate_after server_tokens symlinks underscores error_log http2 http2_streams http3
+            limit_rate_after server_tokens symlinks underscores error_log http2 http2_streams
+            http2_window_bytes http3 http3_streams http3_window_bytes quic_retry
         );
         // A block inside is entered where `internal` has been checked.
         self.is_internal |= !is_block && outer.is_internal;
+    }
+
+    /// Requests at a time on a connection of HTTP/3, of a server in this `http`.
+    pub fn http3_streams(&self, server: &CoreConf) -> Option<u32> {
+        let streams = server.http3_streams.or(self.http3_streams)?;
+        Some(u32::try_from(streams).unwrap_or(u32::MAX))
+    }
+
+    /// Bytes that a client of HTTP/3 may send ahead on a stream, of a server in this `http`.
+    pub fn http3_window(&self, server: &CoreConf) -> Option<u32> {
+        let bytes = server.http3_window_bytes.or(self.http3_window_bytes)?;
+        Some(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 }
 
@@ -215,6 +233,10 @@ pub const SETTERS: Setters<CoreConf> = &[
         conf.client_body_timeout_ms = Some(time_argument(d)?);
         Ok(())
     }),
+    ("client_body_buffer_size", |d, conf, _| {
+        conf.body_buffer_bytes = Some(size_argument(d)?);
+        Ok(())
+    }),
     ("client_header_timeout", |d, conf, _| {
         conf.client_header_timeout_ms = Some(time_argument(d)?);
         Ok(())
@@ -298,6 +320,22 @@ pub const SETTERS: Setters<CoreConf> = &[
     }),
     ("http2_max_concurrent_streams", |d, conf, _| {
         conf.http2_streams = Some(number_argument(d)?);
+        Ok(())
+    }),
+    ("http2_body_preread_size", |d, conf, _| {
+        conf.http2_window_bytes = Some(size_argument(d)?);
+        Ok(())
+    }),
+    ("http3_max_concurrent_streams", |d, conf, _| {
+        conf.http3_streams = Some(number_argument(d)?);
+        Ok(())
+    }),
+    ("http3_stream_buffer_size", |d, conf, _| {
+        conf.http3_window_bytes = Some(size_argument(d)?);
+        Ok(())
+    }),
+    ("quic_retry", |d, conf, _| {
+        conf.quic_retry = Some(flag(d)?);
         Ok(())
     }),
     ("http3", |d, conf, _| {

@@ -47,9 +47,12 @@ pub struct AddressServers {
 /// # Errors
 /// nginx's message.
 pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
-    let text = directive.argument(0);
+    let addresses = addresses(directive.argument(0))?;
+    let Some(first) = addresses.first() else {
+        return Ok(Vec::new());
+    };
     let mut base = Listen {
-        address: address(text)?,
+        address: first.clone(),
         is_default: false,
         is_tls: false,
         is_quic: false,
@@ -80,7 +83,11 @@ pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
             _ => return Err(invalid()),
         }
     }
-    let mut all = vec![base.clone()];
+    let others = addresses.into_iter().map(|address| Listen {
+        address,
+        ..base.clone()
+    });
+    let mut all: Vec<Listen> = others.collect();
     if let Address::Tcp(SocketAddr::V6(address)) = base.address
         && base.is_dual
         && address.ip().is_unspecified()
@@ -91,6 +98,25 @@ pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
         });
     }
     Ok(all)
+}
+
+/// Parses an address whose port may be a range.
+fn addresses(text: &str) -> Result<Vec<Address>, String> {
+    let start = text.rfind(':').map_or(0, |at| at + 1);
+    let (before, ports) = text.split_at(start);
+    let range = ports.split_once('-').filter(|_| !text.starts_with("unix:"));
+    let range = range.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let Some((first, last)) = range else {
+        return Ok(vec![address(text)?]);
+    };
+    if first > last {
+        return Err(format!(
+            "invalid port range in \"{text}\" of the \"listen\" directive"
+        ));
+    }
+    let ports = first..=last;
+    let each = ports.map(|port: u16| address(&format!("{before}{port}")));
+    each.collect()
 }
 
 /// Parses an address: a port, an address, both, or a Unix socket.
@@ -173,6 +199,19 @@ pub fn server_name(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_ports() {
+        let all = super::addresses("127.0.0.1:8080-8082").unwrap();
+        let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            ["127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"]
+        );
+        assert_eq!(super::addresses("80-80").unwrap().len(), 1);
+        assert!(super::addresses("82-80").is_err());
+        assert!(super::addresses("[::1]:0-5").is_err());
+    }
 
     #[test]
     fn addresses() {

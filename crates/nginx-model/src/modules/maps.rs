@@ -247,9 +247,10 @@ pub fn geo(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, 
                 Ok(())
             }
             "proxy" => network(value).map(|network| geo.proxies.push(network)),
-            "delete" => {
-                network(value).map(|network| geo.networks.retain(|(other, _)| *other != network))
-            }
+            // A range is deleted as it was given.
+            "delete" => networks(value).map(|deleted| {
+                geo.networks.retain(|(other, _)| !deleted.contains(other));
+            }),
             key => networks(key).map(|networks| {
                 let entries = networks.into_iter();
                 geo.networks

@@ -147,6 +147,16 @@ impl TlsConf {
             is_on);
     }
 
+    /// Returns true if requests need a good certificate; false if they must not have a bad one.
+    /// `None`: neither.
+    pub fn demands_certificate(&self) -> Option<bool> {
+        match self.verify.as_deref() {
+            Some("on") => Some(true),
+            Some("optional") => Some(false),
+            _ => None,
+        }
+    }
+
     /// Returns the settings of a site.
     pub fn site_tls(&self) -> SiteTls {
         let has = |name: &str| {
@@ -184,15 +194,16 @@ impl TlsConf {
             },
             without_tls13: has_older && !has("TLSv1.3"),
             client_certificates: match self.verify.as_deref() {
-                Some("on") => ClientCertificates::Required,
-                Some("optional") => ClientCertificates::Optional,
+                // Handshakes are completed; requests without a good one get 400, as in nginx.
+                Some("on" | "optional") => ClientCertificates::Asked,
                 Some("optional_no_ca") => ClientCertificates::OptionalNoAuthority,
                 _ => ClientCertificates::Off,
             },
             client_ca: self.client_certificate.clone(),
             client_crl: self.revoked.iter().cloned().collect(),
             client_checks: ClientChecks {
-                depth_max: self.verify_depth,
+                // Certificates between the client's and an authority's, as OpenSSL counts.
+                depth_max: Some(self.verify_depth.unwrap_or(1).saturating_add(1)),
                 quiet_ca: self.trusted_certificate.clone(),
                 ..ClientChecks::default()
             },

@@ -153,6 +153,10 @@ macro_rules! cache_setters {
                     Ok(())
                 },
             ),
+            (concat!($prefix, "_cache_max_range_offset"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.range_offset_max = Some(size_argument(d)?);
+                Ok(())
+            }),
             (concat!($prefix, "_cache_min_uses"), |d, conf, _| {
                 own(conf, Gateway::$gateway).cache.uses_min = Some(number_argument(d)?);
                 Ok(())

@@ -25,7 +25,7 @@ pub const CORE: &[Row] = &[
     plain("alias", LOCATION, 1, 1, Honored),
     plain("auth_delay", HSL, 1, 1, Honored),
     plain("chunked_transfer_encoding", HSL, 1, 1, Honored),
-    plain("client_body_buffer_size", HSL, 1, 1, Accepted(BUFFERS)),
+    plain("client_body_buffer_size", HSL, 1, 1, Honored),
     plain(
         "client_body_in_file_only",
         HSL,

@@ -13,7 +13,6 @@ const CONTENT: u32 = LOCATION | LOCATION_IF;
 const BUFFERS: &str = "buffers grow as needed, within the limits of the server";
 const TEMPORARY: &str = "what does not fit in memory is in unnamed files";
 const NO_CACHE: &str = "no request purges; use `saker purge URL`";
-const WHOLE: &str = "upstreams are asked for whole responses, of which ranges are sent";
 const SOCKETS: &str = "connections use the system's settings";
 const NO_KEY_LOG: &str = "keys of sessions are not logged";
 const READ_ONCE: &str = "certificates are read when the configuration is";
@@ -31,7 +30,7 @@ pub const PROXY: &[Row] = &[
     plain("proxy_cache_lock", HSL, 1, 1, Honored),
     plain("proxy_cache_lock_age", HSL, 1, 1, Honored),
     plain("proxy_cache_lock_timeout", HSL, 1, 1, Honored),
-    plain("proxy_cache_max_range_offset", HSL, 1, 1, Accepted(WHOLE)),
+    plain("proxy_cache_max_range_offset", HSL, 1, 1, Honored),
     plain("proxy_cache_methods", HSL, 1, MANY, Honored),
     plain("proxy_cache_min_uses", HSL, 1, 1, Honored),
     plain("proxy_cache_revalidate", HSL, 1, 1, Honored),
@@ -137,7 +136,7 @@ pub const FASTCGI: &[Row] = &[
     plain("fastcgi_cache_lock", HSL, 1, 1, Honored),
     plain("fastcgi_cache_lock_age", HSL, 1, 1, Honored),
     plain("fastcgi_cache_lock_timeout", HSL, 1, 1, Honored),
-    plain("fastcgi_cache_max_range_offset", HSL, 1, 1, Accepted(WHOLE)),
+    plain("fastcgi_cache_max_range_offset", HSL, 1, 1, Honored),
     plain("fastcgi_cache_methods", HSL, 1, MANY, Honored),
     plain("fastcgi_cache_min_uses", HSL, 1, 1, Honored),
     plain("fastcgi_cache_revalidate", HSL, 1, 1, Honored),
@@ -210,7 +209,7 @@ pub const UWSGI: &[Row] = &[
     plain("uwsgi_cache_lock", HSL, 1, 1, Honored),
     plain("uwsgi_cache_lock_age", HSL, 1, 1, Honored),
     plain("uwsgi_cache_lock_timeout", HSL, 1, 1, Honored),
-    plain("uwsgi_cache_max_range_offset", HSL, 1, 1, Accepted(WHOLE)),
+    plain("uwsgi_cache_max_range_offset", HSL, 1, 1, Honored),
     plain("uwsgi_cache_methods", HSL, 1, MANY, Honored),
     plain("uwsgi_cache_min_uses", HSL, 1, 1, Honored),
     plain("uwsgi_cache_revalidate", HSL, 1, 1, Honored),
@@ -290,7 +289,7 @@ pub const SCGI: &[Row] = &[
     plain("scgi_cache_lock", HSL, 1, 1, Honored),
     plain("scgi_cache_lock_age", HSL, 1, 1, Honored),
     plain("scgi_cache_lock_timeout", HSL, 1, 1, Honored),
-    plain("scgi_cache_max_range_offset", HSL, 1, 1, Accepted(WHOLE)),
+    plain("scgi_cache_max_range_offset", HSL, 1, 1, Honored),
     plain("scgi_cache_methods", HSL, 1, MANY, Honored),
     plain("scgi_cache_min_uses", HSL, 1, 1, Honored),
     plain("scgi_cache_revalidate", HSL, 1, 1, Honored),

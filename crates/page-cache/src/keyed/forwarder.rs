@@ -127,6 +127,10 @@ impl KeyedRequest {
                 update::begin(&cache, &*judge, exchange, &site, carry_out);
                 Handled::Answered(response)
             }
+            Found::Ask(fetch) if self.plan.is_far_part && fetch.old.is_none() => {
+                exchange.extensions.insert(KeyedResult(fetch.result));
+                self.inner.forward(exchange, call).await
+            }
             Found::Ask(fetch) => self.ask(exchange, call, &place, fetch).await,
         }
     }

@@ -24,6 +24,9 @@ pub struct CachePlan {
     pub has_ranges: bool,
     /// The request is for a part of a response, which the key names.
     pub is_part: bool,
+    /// The request is for a part so far behind that the upstream is asked for that alone, unless
+    /// there is a page.
+    pub is_far_part: bool,
     pub judge: Rc<dyn StoreJudge>,
 }
 

@@ -82,6 +82,17 @@ impl Supervisor {
         }
     }
 
+    /// Starts the program file anew, to take over from this process.
+    pub fn launch_successor(&self) {
+        match self.launcher.as_ref() {
+            Some(launcher) => launcher.launch(),
+            None => error_log::log(
+                &message::UPGRADE_FAILED,
+                format_args!("without a sandbox, `saker upgrade` starts a successor"),
+            ),
+        }
+    }
+
     fn try_reload(&self) -> Result<ReloadReport, String> {
         if self.is_stopping() {
             return Err("the server is stopping".into());

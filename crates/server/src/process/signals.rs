@@ -4,7 +4,7 @@
 //! at once. HUP: reload. USR1: reopen log files. The runtime ignores PIPE.
 //! Caveat: under an Apache configuration they mean what Apache's do: TERM stops at once, WINCH
 //! gracefully, USR1 and HUP reload and reopen log files. Under an nginx configuration TERM and INT
-//! stop at once, and QUIT gracefully.
+//! stop at once, QUIT gracefully, and USR2 starts the program file anew, which takes over.
 
 use super::supervisor::Supervisor;
 use std::{io, rc::Rc};
@@ -16,6 +16,7 @@ pub struct Signals {
     quit: Signal,
     hangup: Signal,
     user1: Signal,
+    user2: Signal,
     window: Signal,
 }
 
@@ -27,6 +28,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
             window: signal(SignalKind::window_change())?,
         })
     }
@@ -40,6 +42,7 @@ impl Signals {
                 _ = self.quit.recv() => supervisor.ask_stop(supervisor.is_nginx() && !supervisor.is_stopping()),
                 _ = self.window.recv() => if supervisor.is_apache() { supervisor.ask_stop_refusing() },
                 _ = self.hangup.recv() => begin_again(supervisor),
+                _ = self.user2.recv() => if supervisor.is_nginx() { supervisor.launch_successor() },
                 _ = self.user1.recv() => match supervisor.is_apache() {
                     true => begin_again(supervisor),
                     false => drop(supervisor.reopen()),

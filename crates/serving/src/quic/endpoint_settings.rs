@@ -145,10 +145,18 @@ fn settings(http3: &Http3, limits: &Limits) -> Settings {
             .max(limits.body_timeout_ms)
             .saturating_add(LONGER_MS),
         handshake_timeout_ms: limits.tls_handshake_timeout_ms,
-        streams_max: u32::try_from(limits.http2_streams_max).unwrap_or(u32::MAX),
-        stream_window_bytes: u32::try_from(limits.http2_window_bytes)
-            .unwrap_or(u32::MAX)
-            .max(Settings::default().stream_window_bytes),
+        streams_max: http3
+            .streams_max
+            .unwrap_or_else(|| u32::try_from(limits.http2_streams_max).unwrap_or(u32::MAX)),
+        stream_window_bytes: http3.stream_window_bytes.unwrap_or_else(|| {
+            u32::try_from(limits.http2_window_bytes)
+                .unwrap_or(u32::MAX)
+                .max(Settings::default().stream_window_bytes)
+        }),
+        handshakes_unproved_max: match http3.always_validates {
+            true => 0,
+            false => Settings::default().handshakes_unproved_max,
+        },
         ..Settings::default()
     }
 }

@@ -1,0 +1,35 @@
+//! `$request_body`: the content of the request, where it goes to an upstream and fits into the buffer
+//! (`client_body_buffer_size`).
+//!
+//! Called by: `rules`, before the upstream is chosen, in configurations that refer to the variable.
+//! Caveat: longer content has no value, as in nginx, which has it in a file then.
+
+use crate::{kept_content, request::Request, state::State};
+use saker_pipeline::Exchange;
+use std::sync::Arc;
+
+/// Default of `client_body_buffer_size`.
+const BUFFER_BYTES: u64 = 16 << 10;
+
+/// Returns the bytes of content to be kept; `None`: none is wanted, or there is none.
+pub fn wanted(request: &mut Request<'_>) -> Option<u64> {
+    let location = Arc::clone(&request.state.location);
+    let is_read = request.nginx.reads_content
+        && location.conf.upstreams.pass.is_some()
+        && !request.state.is_subrequest
+        && request.state.content.is_none()
+        && !request.exchange.body.is_end();
+    is_read.then(|| location.conf.core.body_buffer_bytes.unwrap_or(BUFFER_BYTES))
+}
+
+/// Reads the content, and keeps it for the variable.
+pub async fn keep(exchange: &mut Exchange, bytes_max: u64) {
+    let chunks = kept_content::read(exchange, bytes_max).await;
+    let content = chunks.map(|chunks| {
+        let pieces: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.bytes()).collect();
+        pieces.concat()
+    });
+    if let Some(state) = exchange.extensions.get_mut::<Box<State>>() {
+        state.content = content.map(Into::into);
+    }
+}
