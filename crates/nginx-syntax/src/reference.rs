@@ -12,7 +12,7 @@ const HEAD: &str = "# nginx configurations
 
 Saker reads nginx's configuration as it is:
 
-```
+```sh
 saker check --nginx /etc/nginx/nginx.conf     # what is not honored, with what follows
 saker run --nginx /etc/nginx/nginx.conf
 saker explain --nginx /etc/nginx/nginx.conf http://example.org/path

@@ -8,7 +8,7 @@
 
 mod apache;
 mod load;
-mod machine;
+pub mod machine;
 mod native;
 mod wordpress;
 

@@ -1,5 +1,6 @@
-//! Blocks of code in the documentation: `toml` is read, commands of `saker` are understood, and
-//! what a shell is to run is a shell's language.
+//! Blocks of code in the documentation: each has a language, `toml` is read, commands of `saker` are
+//! understood, and what a shell is to run is a shell's language. Machines of their own run the commands and
+//! check the configurations as a whole (`docs_run`).
 //!
 //! Caveat: blocks of `toml` are parts of configurations: what they stand in is put in front of them,
 //! so that their keys are checked, too. Files and programs that they name are not there.
@@ -11,10 +12,33 @@ use std::{
     process::{Command, Stdio},
 };
 
-struct Block {
-    page: String,
-    language: String,
-    text: String,
+/// Languages of blocks. Of these, `sh` and `console` are run, `toml` is read; the others are for readers.
+const LANGUAGES: [&str; 18] = [
+    "sh",
+    "console",
+    "toml",
+    "text",
+    "apache",
+    "caddy",
+    "haproxy",
+    "html",
+    "lighttpd",
+    "logrotate",
+    "nginx",
+    "openlitespeed",
+    "rust",
+    "sql",
+    "vcl",
+    "yaml",
+    "python",
+    "json",
+];
+
+pub struct Block {
+    pub page: String,
+    pub line: usize,
+    pub language: String,
+    pub text: String,
 }
 
 fn pages() -> Vec<PathBuf> {
@@ -22,6 +46,7 @@ fn pages() -> Vec<PathBuf> {
     let mut pages = vec![
         root.join("README.md"),
         root.join("contrib/proxies/README.md"),
+        root.join("deploy/README.md"),
     ];
     let docs = fs::read_dir(root.join("docs")).unwrap().flatten();
     pages.extend(
@@ -32,17 +57,20 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-fn blocks() -> Vec<Block> {
+pub fn blocks() -> Vec<Block> {
     let mut all = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        let name = page.strip_prefix(&root).unwrap();
+        let name = name.to_string_lossy().replace("docs/", "");
         let mut open: Option<Block> = None;
-        for line in text.lines() {
+        for (number, line) in (1..).zip(text.lines()) {
             match (line.trim_start().strip_prefix("```"), &mut open) {
                 (Some(language), None) => {
                     open = Some(Block {
                         page: name.clone(),
+                        line: number,
                         language: language.trim().into(),
                         text: String::new(),
                     });
@@ -58,6 +86,17 @@ fn blocks() -> Vec<Block> {
         assert!(open.is_none(), "{name}: a block is not closed");
     }
     all
+}
+
+#[test]
+fn every_block_has_a_language() {
+    let unknown = |block: &&Block| !LANGUAGES.contains(&block.language.as_str());
+    let failures: Vec<String> = blocks()
+        .iter()
+        .filter(unknown)
+        .map(|block| format!("{}:{}: `{}`", block.page, block.line, block.language))
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
@@ -173,16 +212,12 @@ fn every_shell_block_is_one() {
     assert!(count > 4, "{count} blocks");
 }
 
-/// Calls in blocks without a language, or of a shell's: one per line, up to what a shell would take
-/// for itself.
+/// Calls in blocks for a shell: one per line, up to what a shell would take for itself.
 #[test]
 fn commands_of_saker_are_understood() {
     let mut count = 0;
     let mut failures = Vec::new();
-    for block in blocks()
-        .iter()
-        .filter(|block| ["", "sh"].contains(&block.language.as_str()))
-    {
+    for block in blocks().iter().filter(|block| block.language == "sh") {
         let joined = block.text.replace("\\\n", " ");
         for line in joined
             .lines()

@@ -33,6 +33,7 @@ mod console;
 mod debian_root;
 mod deploy;
 mod docs_blocks;
+mod docs_run;
 mod fail2ban;
 mod log_programs;
 mod logs;
