@@ -18,6 +18,7 @@ mod members;
 mod node;
 mod options;
 mod outbox;
+mod own_thread;
 mod peers;
 mod position;
 mod publish;

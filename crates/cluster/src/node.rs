@@ -11,6 +11,7 @@ use crate::{
     members::{self, MemberReport, MemberState},
     options::NodeOptions,
     outbox::{Outbox, QUEUE_BYTES_MAX},
+    own_thread::{OwnThread, Stopped},
     peers::PeerTable,
     publish::{Publisher, in_time},
     record::{Purges, Record},
@@ -22,14 +23,11 @@ use saker_telemetry::Counters;
 use std::{
     io,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
-    runtime,
     sync::{mpsc, oneshot},
-    task::LocalSet,
     time::{sleep, timeout},
 };
 
@@ -64,7 +62,7 @@ pub struct Node {
     shared: Arc<Shared>,
     peers: Arc<PeerTable>,
     waits: mpsc::UnboundedSender<Wait>,
-    stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+    thread: OwnThread,
 }
 
 impl Node {
@@ -87,7 +85,6 @@ impl Node {
         let peers = Arc::new(PeerTable::new(Arc::clone(&outbox)));
         let (shown, engine) = (engine.shown(), Arc::new(engine));
         let (waits, inbox) = mpsc::unbounded_channel();
-        let (stop, stopped) = oneshot::channel();
         let follower = Follower {
             engine: Arc::clone(&engine),
             options: options.clone(),
@@ -104,16 +101,8 @@ impl Node {
             shared: Arc::clone(&shared),
             counters,
         };
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(2)
-            .build()?;
-        let work = move || {
-            LocalSet::new().block_on(&runtime, live(follower, publisher, inbox, stopped));
-            // A name server that is still being asked is not waited for.
-            runtime.shutdown_background();
-        };
-        let thread = thread::Builder::new().name("cluster".into()).spawn(work)?;
+        let work = move |stopped| live(follower, publisher, inbox, stopped);
+        let thread = OwnThread::start("cluster", work)?;
         Ok(Node {
             options,
             engine: shown,
@@ -121,22 +110,13 @@ impl Node {
             shared,
             peers,
             waits,
-            stop: Mutex::new(Some((stop, thread))),
+            thread,
         })
     }
 
     /// Sends what waits, if the engine answers at once, and ends the thread.
     pub fn stop(&self) {
-        let stop = self
-            .stop
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some((stop, thread)) = stop {
-            let _ = stop.send(());
-            // A panic was reported.
-            let _ = thread.join();
-        }
+        self.thread.stop();
     }
 
     /// The servers that hand each other pages.
@@ -185,12 +165,6 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 /// The queue of purges of a directory that is open.
 pub struct NodeQueue(Arc<Outbox>);
 
@@ -226,7 +200,7 @@ async fn live<E: Engine>(
     follower: Follower<E>,
     publisher: Publisher<E>,
     waits: mpsc::UnboundedReceiver<Wait>,
-    stopped: oneshot::Receiver<()>,
+    stopped: Stopped,
 ) {
     tokio::select! {
         // The sender is dropped with the node.

@@ -174,7 +174,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         CLUSTER,
         "cluster",
         "[cluster]",
-        "Servers that share purges, bans, limits, and certificates, over Redis or Valkey \
+        "Servers that share purges, bans, limits, and certificates, over Redis, Valkey, or PostgreSQL \
          (docs/cluster.md). At most once in all files together.",
     ),
     context(

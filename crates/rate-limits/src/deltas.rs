@@ -7,6 +7,7 @@
 //! may be exceeded once by what each server admits in that time. It is paid off afterwards: the
 //! theoretical arrival time moves by every charge, wherever it was made. What waits is bounded; if
 //! a server has more clients than fit, the rest counts on that server alone.
+//! A batch is a format between servers of different versions.
 //! Out of scope: how batches travel and who may send them (`saker-cluster`).
 
 use foldhash::fast::RandomState;
@@ -23,6 +24,10 @@ pub const BATCH_CHARGES_MAX: usize = 2048;
 
 /// Charges that wait on one server.
 const WAITING_MAX: usize = 1 << 16;
+
+/// The last byte of a batch. Servers before it read whole charges only, and so pass it over; batches
+/// of theirs have none. A version with other charges has another byte.
+const VERSION: u8 = 1;
 
 /// Size of one charge in a batch.
 const CHARGE_BYTES: usize = 1 + 8 + 16 + 8 + 8;
@@ -143,7 +148,11 @@ impl Unsent {
                 }
             }
         }
-        (!batch.is_empty()).then_some(batch)
+        if batch.is_empty() {
+            return None;
+        }
+        batch.push(VERSION);
+        Some(batch)
     }
 
     /// Forgets everything that waits.
@@ -160,10 +169,13 @@ fn encode((account, amount): (AccountName, u64), batch: &mut Vec<u8>) {
     batch.extend_from_slice(&amount.to_le_bytes());
 }
 
-/// The charges of a batch. Limits of later versions are left out; the rest of a damaged batch is.
+/// The charges of a batch. Limits of later versions are left out, and so are batches of later
+/// versions, or of another length.
 pub fn charges(batch: &[u8]) -> impl Iterator<Item = (AccountName, u64)> {
-    let whole = batch.chunks_exact(CHARGE_BYTES).take(BATCH_CHARGES_MAX);
-    whole.filter_map(|bytes| {
+    let whole = batch.chunks_exact(CHARGE_BYTES);
+    let is_known = matches!(whole.remainder(), [] | [VERSION]);
+    let charges = whole.take(BATCH_CHARGES_MAX).filter(move |_| is_known);
+    charges.filter_map(|bytes| {
         let (limit, rest) = bytes.split_first()?;
         let (site, rest) = rest.split_first_chunk()?;
         let (client, rest) = rest.split_first_chunk()?;

@@ -8,15 +8,16 @@ use super::{
     exchange::{Changes, ClientFacts, ClientTarget, Exchange, ExchangeParts},
     feeds::FeedsEngine,
 };
-use crate::secret::Secret;
+use crate::{
+    own_thread::{OwnThread, Stopped},
+    secret::Secret,
+};
 use saker_ipset::BanObserver;
 use saker_telemetry::Counters;
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
 };
-use tokio::{runtime, sync::oneshot, task::LocalSet};
 
 /// Parts that are exchanged.
 #[derive(Clone, Debug)]
@@ -40,7 +41,7 @@ pub struct ClientReport {
 pub struct ClientNode {
     facts: Arc<Mutex<ClientFacts>>,
     changes: Arc<Changes>,
-    stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+    _thread: OwnThread,
 }
 
 impl ClientNode {
@@ -68,23 +69,11 @@ impl ClientNode {
             shares_charges: options.shares_charges,
             run: u64::from_le_bytes(run),
         };
-        let (stop, stopped) = oneshot::channel();
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(2)
-            .build()?;
-        let work = move || {
-            LocalSet::new().block_on(&runtime, live(parts, stopped));
-            // A name server that is still being asked is not waited for.
-            runtime.shutdown_background();
-        };
-        let thread = thread::Builder::new()
-            .name("cluster-clients".into())
-            .spawn(work)?;
+        let thread = OwnThread::start("cluster-clients", move |stopped| live(parts, stopped))?;
         Ok(ClientNode {
             facts,
             changes,
-            stop: Mutex::new(Some((stop, thread))),
+            _thread: thread,
         })
     }
 
@@ -104,18 +93,7 @@ impl ClientNode {
     }
 }
 
-impl Drop for ClientNode {
-    fn drop(&mut self) {
-        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((stop, thread)) = stop.take() {
-            let _ = stop.send(());
-            // A panic was reported.
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn live<E: FeedsEngine>(parts: ExchangeParts<E>, stopped: oneshot::Receiver<()>) {
+async fn live<E: FeedsEngine>(parts: ExchangeParts<E>, stopped: Stopped) {
     let exchange = Exchange::new(parts);
     tokio::select! {
         // The sender is dropped with the node.

@@ -8,20 +8,12 @@
 use super::store::{Lock, NAME_BYTES_MAX, StateEngine, Store};
 use crate::{
     log::LogError,
+    own_thread::{OwnThread, Stopped},
     publish::in_time,
     secret::{Sealer, Secret},
 };
-use std::{
-    io,
-    sync::Mutex,
-    sync::PoisonError,
-    thread::{self, JoinHandle},
-};
-use tokio::{
-    runtime,
-    sync::{mpsc, oneshot},
-    task::LocalSet,
-};
+use std::io;
+use tokio::sync::{mpsc, oneshot};
 
 /// Requests that wait.
 const QUEUE_MAX: usize = 64;
@@ -63,7 +55,7 @@ pub struct SharedState {
 /// The thread.
 pub struct StateNode {
     state: SharedState,
-    stop: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+    _thread: OwnThread,
 }
 
 impl StateNode {
@@ -73,48 +65,26 @@ impl StateNode {
     /// There is no thread left.
     pub fn start<E: StateEngine>(engine: E, secret: &Secret) -> io::Result<StateNode> {
         let (requests, inbox) = mpsc::channel(QUEUE_MAX);
-        let (stop, stopped) = oneshot::channel();
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(2)
-            .build()?;
-        let work = move || {
-            LocalSet::new().block_on(&runtime, async {
-                tokio::select! {
-                    // The sender is dropped with the node.
-                    _ = stopped => {}
-                    () = answer_all(engine, inbox) => {}
-                }
-            });
-            // A name server that is still being asked is not waited for.
-            runtime.shutdown_background();
+        let work = async move |stopped: Stopped| {
+            tokio::select! {
+                // The sender is dropped with the node.
+                _ = stopped => {}
+                () = answer_all(engine, inbox) => {}
+            }
         };
-        let thread = thread::Builder::new()
-            .name("cluster-state".into())
-            .spawn(work)?;
+        let thread = OwnThread::start("cluster-state", work)?;
         let state = SharedState {
             requests,
             sealer: secret.sealer("state"),
         };
         Ok(StateNode {
             state,
-            stop: Mutex::new(Some((stop, thread))),
+            _thread: thread,
         })
     }
 
     pub fn state(&self) -> SharedState {
         self.state.clone()
-    }
-}
-
-impl Drop for StateNode {
-    fn drop(&mut self) {
-        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((stop, thread)) = stop.take() {
-            let _ = stop.send(());
-            // A panic was reported.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -280,7 +250,9 @@ mod tests {
     fn values_are_encrypted_and_belong_to_their_names() {
         let dir = TempDir::new("cluster-state").unwrap();
         let (one, stranger) = (node(&dir, b'a'), node(&dir, b'b'));
-        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let state = one.state();
             let held = state.acquire("certificate-a").await.unwrap().unwrap();

@@ -6,9 +6,12 @@
 use crate::{
     configuration::Configuration,
     diagnostic::Severity,
-    model::{Cluster, ClusterSecret},
+    model::{Cluster, ClusterDatabase, ClusterSecret},
 };
 use std::path::Path;
+
+/// PostgreSQL's names have 63 bytes.
+const TABLE_PREFIX_BYTES_MAX: usize = 48;
 
 /// Shorter secrets could be guessed.
 const SECRET_BYTES_MIN: usize = 32;
@@ -60,14 +63,24 @@ fn engine(cluster: &mut Cluster) -> Vec<Complaint> {
         },
         None => {}
     }
-    if url.user.is_some() && url.password.is_none() && cluster.password_file.is_none() {
+    let is_redis = matches!(url.database, ClusterDatabase::Redis(_));
+    let has_password = url.password.is_some() || cluster.password_file.is_some();
+    if is_redis && url.user.is_some() && !has_password {
         all.push(complaint(
             "url",
             "`url` has a user without a password",
             "write redis://user:password@host, or redis://:password@host without a user",
         ));
     }
-    if cluster.ca_file.is_some() && !url.is_tls {
+    let is_postgres = matches!(url.database, ClusterDatabase::Postgres(_));
+    if is_postgres && cluster.stream.len() > TABLE_PREFIX_BYTES_MAX {
+        all.push(complaint(
+            "stream",
+            format!("`stream` is longer than {TABLE_PREFIX_BYTES_MAX} characters"),
+            "it is the begin of names of tables, which PostgreSQL would cut",
+        ));
+    }
+    if cluster.ca_file.is_some() && !url.is_tls && !is_postgres {
         all.push(complaint(
             "ca_file",
             "`ca_file` without TLS",

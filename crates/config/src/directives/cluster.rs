@@ -8,7 +8,7 @@ use super::metrics::ADDRESS;
 use crate::{
     context::{CLUSTER, CLUSTER_PEERS, FILE},
     kind::{Kind, Word},
-    model::{Cluster, ClusterUrl, Shares},
+    model::{Cluster, ClusterDatabase, ClusterUrl, Shares},
     row::{Draft, Row, Rows},
     value::{Value, ValueError},
 };
@@ -18,8 +18,8 @@ use saker_http::query::form_decoded;
 const NAME_BYTES_MAX: usize = 64;
 
 static URL: Word = Word {
-    expects: "the URL of a Redis or Valkey server, such as \"redis://10.0.0.5:6379\"",
-    pattern: "^rediss?://",
+    expects: "the URL of a Redis, Valkey, or PostgreSQL server, such as \"redis://10.0.0.5:6379\"",
+    pattern: "^(rediss?|valkeys?|postgres(ql)?)://",
     read: |text| read_url(text).map(|url| Value::parsed(Some(url))),
 };
 
@@ -61,10 +61,11 @@ pub const ROWS: &[Row<Cluster>] = &[
         contexts: CLUSTER,
         kind: Kind::Word(&URL),
         example: Some("\"redis://10.0.0.5:6379\""),
-        summary: "The Redis or Valkey server over which the servers share their state: \
+        summary: "The server over which the servers share their state. Redis or Valkey: \
                   `redis://user:password@host:port/database`, or `rediss://` for TLS, where the \
-                  server's certificate is verified. Without a port: 6379. Changes of [cluster] take \
-                  effect at the next start.",
+                  server's certificate is verified. PostgreSQL: \
+                  `postgres://user:password@host:port/database`. Without a port: 6379 and 5432. \
+                  Changes of [cluster] take effect at the next start.",
         since: "0.2",
         aliases: &["redis", "address", "endpoint"],
         set: |cluster, given| {
@@ -158,7 +159,9 @@ pub const ROWS: &[Row<Cluster>] = &[
         kind: Kind::Path,
         example: Some("\"/etc/saker/redis-ca.pem\""),
         summary: "Certificates (PEM) of the authorities that may have issued the certificate of a \
-                  `rediss://` server. Default: those that the system trusts.",
+                  `rediss://` server; default: those that the system trusts. For PostgreSQL: TLS is \
+                  demanded, and the certificate is verified; default: TLS where the server has it, \
+                  unverified.",
         since: "0.2",
         set: |cluster, given| {
             cluster.places.note("ca_file", given.at.clone());
@@ -189,7 +192,10 @@ pub const ROWS: &[Row<Cluster>] = &[
                   same sites use the same; others must not.",
         since: "0.2",
         aliases: &["prefix", "key_prefix"],
-        set: |cluster, given| cluster.stream = given.text(),
+        set: |cluster, given| {
+            cluster.places.note("stream", given.at.clone());
+            cluster.stream = given.text();
+        },
         ..Row::BASE
     },
     Row {
@@ -366,13 +372,14 @@ fn is_name(text: &str) -> bool {
 }
 
 fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
-    let (is_tls, rest) = match text.split_once("://") {
-        Some(("redis" | "valkey", rest)) => (false, rest),
-        Some(("rediss" | "valkeys", rest)) => (true, rest),
+    let (is_tls, is_postgres, rest) = match text.split_once("://") {
+        Some(("redis" | "valkey", rest)) => (false, false, rest),
+        Some(("rediss" | "valkeys", rest)) => (true, false, rest),
+        Some(("postgres" | "postgresql", rest)) => (false, true, rest),
         Some((scheme, _)) => {
             return Err(ValueError::with_help(
                 format!("unsupported engine `{scheme}`"),
-                "supported: redis:// and rediss:// (Redis and Valkey)",
+                "supported: redis:// and rediss:// (Redis and Valkey), postgres:// (PostgreSQL)",
             ));
         }
         None => return Err(ValueError::plain(Some(format!("write \"redis://{text}\"")))),
@@ -383,9 +390,8 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
         ));
     }
     let (authority, database) = match rest.split_once('/') {
-        Some((authority, "")) => (authority, "0"),
         Some((authority, database)) => (authority, database),
-        None => (rest, "0"),
+        None => (rest, ""),
     };
     let (credentials, place) = authority
         .rsplit_once('@')
@@ -397,10 +403,20 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
         Some((user, password)) => (decoded(user)?, decoded(password)?),
         None => (None, None),
     };
-    let (host, port) = place_of(place)?;
-    let database = database
-        .parse()
-        .map_err(|_| ValueError::new("the path must be the number of a database"))?;
+    let (host, port) = place_of(place, if is_postgres { 5432 } else { 6379 })?;
+    let database = match (is_postgres, database) {
+        (true, name) => ClusterDatabase::Postgres(
+            decoded(name)?
+                .or_else(|| user.clone())
+                .ok_or_else(|| ValueError::new("the path must be the name of a database"))?,
+        ),
+        (false, "") => ClusterDatabase::Redis(0),
+        (false, number) => ClusterDatabase::Redis(
+            number
+                .parse()
+                .map_err(|_| ValueError::new("the path must be the number of a database"))?,
+        ),
+    };
     Ok(ClusterUrl {
         is_tls,
         user,
@@ -411,7 +427,7 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
     })
 }
 
-fn place_of(place: &str) -> Result<(String, u16), ValueError> {
+fn place_of(place: &str, usual_port: u16) -> Result<(String, u16), ValueError> {
     let (host, port) = match place
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
@@ -422,7 +438,7 @@ fn place_of(place: &str) -> Result<(String, u16), ValueError> {
             .map_or((place, None), |(host, port)| (host, Some(port))),
     };
     let port = match port {
-        None => Some(6379),
+        None => Some(usual_port),
         Some(port) => port.parse().ok().filter(|port| *port > 0),
     };
     let is_host = !host.is_empty()
@@ -455,7 +471,7 @@ mod tests {
             password: given(password),
             host: host.into(),
             port,
-            database,
+            database: ClusterDatabase::Redis(database),
         }
     }
 
@@ -471,11 +487,32 @@ mod tests {
             assert_eq!(read_url(text), Ok(expected), "{text}");
         }
         assert!(read_url("rediss://a").is_ok_and(|url| url.is_tls));
+        let postgres = |name: &str, given: ClusterUrl| ClusterUrl {
+            database: ClusterDatabase::Postgres(name.into()),
+            ..given
+        };
+        for (text, expected) in [
+            (
+                "postgres://a/shop",
+                postgres("shop", url("", "", "a", 5432, 0)),
+            ),
+            (
+                "postgresql://bob:p%40ss@[::1]:1/a%20b",
+                postgres("a b", url("bob", "p@ss", "::1", 1, 0)),
+            ),
+            (
+                "postgres://bob:x@a",
+                postgres("bob", url("bob", "x", "a", 5432, 0)),
+            ),
+        ] {
+            assert_eq!(read_url(text), Ok(expected), "{text}");
+        }
         for bad in [
             "",
             "a:6379",
             "nats://a",
             "postgres://a",
+            "postgres://a/x?sslmode=disable",
             "redis+unix:///run/redis.sock",
             "redis://",
             "redis://a:0",

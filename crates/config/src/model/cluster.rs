@@ -2,13 +2,27 @@
 //!
 //! Called by: the process, which connects to the engine.
 //! Caveat: the URL may contain a password, which is not shown; nor is the secret.
-//! Out of scope: the engine's protocol (`saker-cluster-redis`).
+//! Out of scope: the engine's protocol (`saker-cluster-redis`, `saker-cluster-postgres`).
 
 use super::Origin;
 use crate::source::Location;
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
-/// Address of the engine: `redis://user:password@host:port/database`.
+/// The database at the engine, which also says what engine it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterDatabase {
+    /// Redis or Valkey.
+    Redis(u32),
+    Postgres(String),
+}
+
+impl Default for ClusterDatabase {
+    fn default() -> ClusterDatabase {
+        ClusterDatabase::Redis(0)
+    }
+}
+
+/// Address of the engine: `redis://user:password@host:port/database`, or `postgres://`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClusterUrl {
     pub is_tls: bool,
@@ -17,17 +31,17 @@ pub struct ClusterUrl {
     /// Name or address, without brackets.
     pub host: String,
     pub port: u16,
-    pub database: u32,
+    pub database: ClusterDatabase,
 }
 
 impl fmt::Display for ClusterUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls { "rediss" } else { "redis" };
-        write!(
-            f,
-            "{scheme}://{}:{}/{}",
-            self.host, self.port, self.database
-        )
+        let (host, port) = (&self.host, self.port);
+        match (&self.database, self.is_tls) {
+            (ClusterDatabase::Redis(number), true) => write!(f, "rediss://{host}:{port}/{number}"),
+            (ClusterDatabase::Redis(number), false) => write!(f, "redis://{host}:{port}/{number}"),
+            (ClusterDatabase::Postgres(name), _) => write!(f, "postgres://{host}:{port}/{name}"),
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub use auth::{
 pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
-pub use cluster::{Cluster, ClusterSecret, ClusterUrl, KeyPlaces, Peers, Shares};
+pub use cluster::{Cluster, ClusterDatabase, ClusterSecret, ClusterUrl, KeyPlaces, Peers, Shares};
 pub use console::Console;
 pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};

@@ -36,13 +36,35 @@ fn charges_come_back() {
 fn what_is_damaged_or_later_is_left_out() {
     let unsent = Unsent::default();
     unsent.add(name(1), 7);
-    let mut batch = unsent.take().unwrap();
+    let batch = unsent.take().unwrap();
+    let charge = &batch[..CHARGE_BYTES];
     for cut in 0..CHARGE_BYTES {
         assert_eq!(charges(&batch[..cut]).count(), 0);
     }
-    batch.extend_from_slice(&batch.clone());
-    batch[0] = 200;
-    assert_eq!(charges(&batch).collect::<Vec<_>>(), [(name(1), 7)]);
+    let mut two = [charge, &batch].concat();
+    two[0] = 200;
+    assert_eq!(charges(&two).collect::<Vec<_>>(), [(name(1), 7)]);
+    for odd in [&[2][..], &[1, 1], &charge[..40]] {
+        assert_eq!(charges(&[charge, odd].concat()).count(), 0, "{odd:?}");
+    }
+}
+
+/// Servers from before there was a version send and read whole charges.
+#[test]
+fn batches_of_servers_before_versions_are_read_and_read_by_them() {
+    let unsent = Unsent::default();
+    unsent.add(name(1), 7);
+    unsent.add(name(2), 8);
+    let batch = unsent.take().unwrap();
+    let before = &batch[..2 * CHARGE_BYTES];
+    let mut read: Vec<_> = charges(before).collect();
+    read.sort_by_key(|(_, amount)| *amount);
+    assert_eq!(read, [(name(1), 7), (name(2), 8)]);
+    assert_eq!(
+        batch.len(),
+        before.len() + 1,
+        "less than a charge of theirs"
+    );
 }
 
 #[test]
@@ -55,7 +77,7 @@ fn what_waits_and_a_batch_are_bounded() {
     let mut count = 0;
     while let Some(batch) = unsent.take() {
         batches += 1;
-        assert!(batch.len() <= BATCH_CHARGES_MAX * CHARGE_BYTES);
+        assert!(batch.len() <= BATCH_CHARGES_MAX * CHARGE_BYTES + 1);
         count += charges(&batch).count();
     }
     assert_eq!(

@@ -7,7 +7,7 @@
 //! question goes to the main thread, and the handshake polls until the answer is known.
 //! Out of scope: the protocol and its schedule (crate `acme`).
 
-use super::cluster;
+use super::cluster::{self, AnyEngine};
 use saker_acme::{Challenges, Event, Handle, Installer, Manager, Plan};
 use saker_cluster::{FolderEngine, Secret, StateNode};
 use saker_config::model::Cluster;
@@ -108,7 +108,10 @@ impl Acme {
                 let folder = folder.clone();
                 StateNode::start(FolderEngine { folder }, &secret)
             }
-            (None, Some(url)) => StateNode::start(cluster::engine(cluster, url), &secret),
+            (None, Some(url)) => match cluster::engine(cluster, url) {
+                AnyEngine::Redis(engine) => StateNode::start(engine, &secret),
+                AnyEngine::Postgres(engine) => StateNode::start(engine, &secret),
+            },
             (None, None) => return,
         };
         match started {

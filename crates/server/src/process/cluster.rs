@@ -4,14 +4,16 @@
 //! Caveat: entries are suspended before a worker sees the store; the cluster ends the suspension
 //! when it has caught up. Purges that were queued when an earlier process ended may not be in force
 //! here, so they are carried out again.
-//! Out of scope: replication (`saker_cluster`) and the engine (`saker_cluster_redis`).
+//! Out of scope: replication (`saker_cluster`) and the engines (`saker_cluster_redis`,
+//! `saker_cluster_postgres`).
 
 use saker_cache_store::{Purge, Store};
 use saker_cluster::{
     Acknowledged, ClientReport, MemberReport, Node, NodeOptions, NodeQueue, Report, Target,
 };
+use saker_cluster_postgres::PostgresEngine;
 use saker_cluster_redis::RedisEngine;
-use saker_config::model::{Cluster, ClusterUrl};
+use saker_config::model::{Cluster, ClusterDatabase, ClusterUrl};
 use saker_page_cache::{PeerPages, shared_purges};
 use saker_serving::shared::PageCache;
 use saker_telemetry::{Counters, metrics::ExtraGauge};
@@ -80,9 +82,12 @@ pub fn join(
         peer: cluster.peers.address(),
     };
     let target = Arc::new(CacheTarget(Arc::downgrade(store)));
-    let engine = engine(cluster, url);
-    Node::start(&queue, options, engine, target, Arc::clone(counters))
-        .map(|node| Some(Arc::new(node)))
+    let counters = Arc::clone(counters);
+    let node = match engine(cluster, url) {
+        AnyEngine::Redis(engine) => Node::start(&queue, options, engine, target, counters),
+        AnyEngine::Postgres(engine) => Node::start(&queue, options, engine, target, counters),
+    };
+    node.map(|node| Some(Arc::new(node)))
 }
 
 /// Pages that the servers hand each other. `None`: each makes its own.
@@ -92,17 +97,39 @@ pub fn peers(cluster: &Cluster, node: &Node) -> Option<Arc<PeerPages>> {
     Some(Arc::new(pages))
 }
 
-pub fn engine(cluster: &Cluster, url: &ClusterUrl) -> RedisEngine {
-    RedisEngine {
-        host: url.host.clone(),
-        port: url.port,
-        is_tls: url.is_tls,
-        user: url.user.clone(),
-        password: url.password.clone(),
-        database: url.database.into(),
-        authorities: cluster.ca_file.clone(),
-        prefix: cluster.stream.clone(),
-        retention: cluster.retention,
+/// The engine of a configuration.
+pub enum AnyEngine {
+    Redis(RedisEngine),
+    Postgres(PostgresEngine),
+}
+
+pub fn engine(cluster: &Cluster, url: &ClusterUrl) -> AnyEngine {
+    let (host, port) = (url.host.clone(), url.port);
+    let (user, password) = (url.user.clone(), url.password.clone());
+    let (authorities, prefix) = (cluster.ca_file.clone(), cluster.stream.clone());
+    let retention = cluster.retention;
+    match &url.database {
+        ClusterDatabase::Redis(number) => AnyEngine::Redis(RedisEngine {
+            host,
+            port,
+            is_tls: url.is_tls,
+            user,
+            password,
+            database: i64::from(*number),
+            authorities,
+            prefix,
+            retention,
+        }),
+        ClusterDatabase::Postgres(name) => AnyEngine::Postgres(PostgresEngine {
+            host,
+            port,
+            user,
+            password,
+            database: name.clone(),
+            authorities,
+            prefix,
+            retention,
+        }),
     }
 }
 

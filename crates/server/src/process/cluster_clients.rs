@@ -5,7 +5,7 @@
 //! force. Without `[cluster]`, nothing of this is made, and rules find no counts to tell.
 //! Out of scope: the exchange (`saker_cluster`), and counting (`saker_abuse`).
 
-use super::cluster;
+use super::cluster::{self, AnyEngine};
 use saker_abuse::{ClientLimits, SharedAbuseState, SharedCounts};
 use saker_cluster::{ClientNode, ClientOptions, ClientReport, ClientTarget, Secret};
 use saker_config::model::Cluster;
@@ -105,9 +105,12 @@ fn start(
         shares_bans: share.bans,
         shares_charges: share.limits,
     };
-    let engine = cluster::engine(cluster, url);
     let counters = Arc::clone(&shared.main_counters);
-    match ClientNode::start(engine, &options, target, counters) {
+    let node = match cluster::engine(cluster, url) {
+        AnyEngine::Redis(engine) => ClientNode::start(engine, &options, target, counters),
+        AnyEngine::Postgres(engine) => ClientNode::start(engine, &options, target, counters),
+    };
+    match node {
         Ok(node) => {
             if share.bans {
                 shared.abuse.bans.observe(node.observer());

@@ -38,6 +38,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-nginx-syntax", 3),
     ("saker-rate-limits", 3),
     ("saker-cluster", 3),
+    ("saker-cluster-postgres", 4),
     ("saker-cluster-redis", 4),
     ("saker-acme", 4),
     ("saker-cache-rules", 4),

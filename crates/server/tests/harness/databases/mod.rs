@@ -169,6 +169,7 @@ pub struct Postgres {
     folder: PathBuf,
     programs: PathBuf,
     port: String,
+    arguments: Vec<String>,
     process: Running,
 }
 
@@ -219,17 +220,14 @@ impl Postgres {
             )
             .expect("written");
         }
+        let settings_given = settings.iter();
+        let arguments: Vec<String> = settings_given
+            .flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")])
+            .chain(["-F".into(), "-k".into(), home.display().to_string()])
+            .chain(["-D".into(), home.join("data").display().to_string()])
+            .collect();
         let mut command = as_postgres(&programs.join("postgres"));
-        command.args(
-            settings
-                .iter()
-                .flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")]),
-        );
-        command
-            .args(["-F", "-k"])
-            .arg(&home)
-            .arg("-D")
-            .arg(home.join("data"));
+        command.args(&arguments);
         // Its Unix socket is named after it, too.
         let port = settings
             .iter()
@@ -241,6 +239,7 @@ impl Postgres {
             folder: home,
             programs,
             port,
+            arguments,
         };
         wait_until("PostgreSQL answers", || database.ask("SELECT 1"));
         database
@@ -255,6 +254,19 @@ impl Postgres {
 
     pub fn end(&mut self) {
         self.process.end();
+    }
+
+    /// Ends in order, and at once.
+    pub fn stop(&mut self) {
+        self.process.signal(Signal::INT);
+        let _ = self.process.0.wait();
+    }
+
+    /// Starts again with the data that it had.
+    pub fn start_again(&mut self) {
+        let mut command = as_postgres(&self.programs.join("postgres"));
+        self.process = Running::start(command.args(&self.arguments), "postgresql");
+        wait_until("PostgreSQL answers", || self.ask("SELECT 1"));
     }
 
     /// As libpq has it.

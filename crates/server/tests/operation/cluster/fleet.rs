@@ -22,6 +22,7 @@ const SECRET: &str = "a secret of all servers of this cluster";
 pub struct Fleet {
     pub origin: Arc<Origin>,
     pub nodes: Vec<Node>,
+    peer_port: u16,
     _dir: TempDir,
 }
 
@@ -68,10 +69,20 @@ impl Fleet {
     /// `{number}` is the number of a server.
     pub fn start_with_peers(redis: &RedisServer, peers: &str, count: u8) -> Fleet {
         let cluster = format!("url = \"redis://127.0.0.1:{}\"", redis.port);
-        let fleet = Fleet::start_all(&cluster, "", Some(peers), count);
+        Fleet::start_peers_with(&cluster, peers, count)
+    }
+
+    /// The same with these lines in `[cluster]`.
+    pub fn start_peers_with(cluster: &str, peers: &str, count: u8) -> Fleet {
+        let fleet = Fleet::start_all(cluster, "", Some(peers), count);
         fleet.nodes.iter().for_each(Node::wait_until_in_sync);
         fleet.wait_until_all_know_all();
         fleet
+    }
+
+    /// The address at which a server listens for the others.
+    pub fn listens_for_peers(&self, index: u8) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::new(127, 0, 0, index + 1), self.peer_port))
     }
 
     /// Waits until each server knows of all that live.
@@ -102,18 +113,20 @@ impl Fleet {
         let socket = dir.join("origin.sock");
         let origin = Origin::listen(&socket);
         let port = free_port().unwrap();
-        let peers = peers.map(|peers| (free_port().unwrap(), peers));
+        let peer_port = free_port().unwrap();
         let nodes = (1..=count).map(|number| {
             let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, number), port));
-            let peers = peers.map_or(String::new(), |(port, peers)| {
+            let peers = peers.map_or(String::new(), |peers| {
                 let peers = peers.replace("{number}", &number.to_string());
-                format!("[cluster.peers]\nlisten = \"127.0.0.{number}:{port}\"\n{peers}\n")
+                format!("[cluster.peers]\nlisten = \"127.0.0.{number}:{peer_port}\"\n{peers}\n")
             });
-            Node::start(address, number, (cluster, site, &peers), &socket)
+            let cluster = cluster.replace("{number}", &number.to_string());
+            Node::start(address, number, (&cluster, site, &peers), &socket)
         });
         Fleet {
             nodes: nodes.collect(),
             origin,
+            peer_port,
             _dir: dir,
         }
     }

@@ -8,6 +8,7 @@
 
 mod certificates;
 mod clients;
+mod events;
 mod fleet;
 mod hostile;
 mod origin;
@@ -15,6 +16,8 @@ mod outages;
 mod peer_attacks;
 mod peer_certificates;
 mod peers;
+mod postgres;
 mod purges;
 mod redis_server;
+mod relay;
 mod secured;

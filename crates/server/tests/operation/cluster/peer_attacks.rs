@@ -222,3 +222,23 @@ fn questions_go_round_in_no_circle() {
         own > 0 && number > 30
     });
 }
+
+#[test]
+fn the_announced_address_is_told_and_the_name_is_demanded() {
+    let (redis, certificates) = (RedisServer::start(), Certificates::make());
+    let more = "announced = \"192.0.2.{number}:7443\"\nname = \"other.example\"";
+    let fleet = Fleet::start_with_peers(&redis, &certificates.lines(more), 1);
+    let node = &fleet.nodes[0];
+    let announced = node.peer_address();
+    assert_eq!(announced.to_string(), "192.0.2.1:7443");
+    let page = node.command(&["cluster", "status"]);
+    let page = String::from_utf8_lossy(&page.stdout).into_owned();
+    assert!(page.contains("hands out pages at 192.0.2.1:7443"), "{page}");
+    node.get("/a");
+    let to = fleet.listens_for_peers(0);
+    let ask = ["/pages", "--data-binary", "x"];
+    // This server shows `peer.pem`, which is for another name than it demands.
+    assert_eq!(curl(&certificates, to, Some("peer"), &ask), Some(403));
+    let insecure = ["/pages", "--data-binary", "x", "--insecure"];
+    assert_eq!(curl(&certificates, to, Some("named"), &insecure), Some(400));
+}
