@@ -433,7 +433,7 @@ impl Gateway {
                 let mut pump = Pump::new(upstream, relay.bounds, room, client, relay.name);
                 pump.limit_rate(relay.read_rate);
                 let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
-                relayed(exchange, body).await
+                Box::pin(relayed(exchange, body)).await
             }
         }
     }

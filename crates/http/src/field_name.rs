@@ -180,15 +180,26 @@ pub fn plain_length(bytes: &[u8]) -> usize {
 /// rest (RFC 3875 section 4.1.18); eight bytes at a time.
 #[inline]
 pub fn push_variable(name: &[u8], out: &mut Vec<u8>) {
-    let (words, tail) = name.as_chunks();
-    for word in words {
-        let shown = in_variable(u64::from_le_bytes(*word));
-        out.extend_from_slice(&shown.to_le_bytes());
+    let start = out.len();
+    if let Some(last) = name.last_chunk() {
+        let (words, _) = name.as_chunks();
+        for word in words {
+            let shown = in_variable(u64::from_le_bytes(*word));
+            out.extend_from_slice(&shown.to_le_bytes());
+        }
+        // The last eight bytes, some of which are there already.
+        out.truncate(start + name.len() - 8);
+        out.extend_from_slice(&in_variable(u64::from_le_bytes(*last)).to_le_bytes());
+    } else if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        let shown = in_variable(u64::from(first) | u64::from(last) << 32);
+        out.extend_from_slice(&(shown as u32).to_le_bytes());
+        out.truncate(start + name.len() - 4);
+        out.extend_from_slice(&((shown >> 32) as u32).to_le_bytes());
+    } else {
+        let shown = |byte: &u8| in_variable(u64::from(*byte)) as u8;
+        out.extend(name.iter().map(shown));
     }
-    let mut word = [0; 8];
-    word[..tail.len()].copy_from_slice(tail);
-    let shown = in_variable(u64::from_le_bytes(word)).to_le_bytes();
-    out.extend_from_slice(&shown[..tail.len()]);
 }
 
 const ONES: u64 = u64::from_le_bytes([0x01; 8]);

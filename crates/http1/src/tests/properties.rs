@@ -214,6 +214,56 @@ proptest! {
         prop_assert_eq!(forwarded, anew);
     }
 
+    /// Lines that stay in one piece go out as those that are copied one by one, whatever is set and
+    /// removed between.
+    #[test]
+    fn received_fields_are_the_copied_ones(
+        lines in lines(),
+        gaps in vec(0..3usize, 80),
+        edits in vec((0..3usize, any::<proptest::sample::Index>()), 0..6),
+        date in any::<bool>(),
+    ) {
+        let gaps = gaps.into_iter().map(|gap| [": ", ":", ": \t "][gap]);
+        let mut received = b"HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 1\r\n".to_vec();
+        for ((name, value), gap) in lines.iter().zip(gaps) {
+            received.extend_from_slice([name.as_bytes(), gap.as_bytes(), &as_sent(value), b"\r\n"].concat().as_slice());
+        }
+        received.extend_from_slice(b"Connection: keep-alive\r\nServer: s\r\n\r\n");
+        let mut index = ResponseIndex::default();
+        let limits = ResponseLimits::default();
+        let parsed = parse_response(&received, &limits, &mut index);
+        prop_assert_eq!(parsed, Ok(ParsedResponse::Complete { head_bytes: received.len() }));
+        let head = ResponseView::new(&received, &index);
+        let (mut whole, mut copied) = (Fields::new(), Fields::new());
+        whole.append_received(head.bytes(), head.spans().iter().copied());
+        head.fields().for_each(|(name, value)| copied.append_token(name, value));
+        for (edit, at) in edits {
+            let names: Vec<String> = whole.iter().map(|line| line.0.to_owned()).collect();
+            let Some(name) = names.get(at.index(names.len().max(1))) else { continue };
+            for fields in [&mut whole, &mut copied] {
+                match edit {
+                    0 => drop(fields.remove(name)),
+                    1 => fields.set(name.clone(), b"new".to_vec()),
+                    _ => fields.append_copy("x-more", b"more"),
+                }
+            }
+        }
+        prop_assert_eq!(&whole, &copied);
+        let encoded = |fields: &Fields| {
+            let extra = HeadExtra {
+                date: date.then_some(b"Sun, 06 Nov 1994 08:49:37 GMT"),
+                connection: Connection::KeepAlive,
+                framing: ResponseFraming::Length(1),
+                reason: None,
+            };
+            let mut out = Vec::new();
+            encode_head(Status::OK, fields, extra, &mut out);
+            out
+        };
+        prop_assert_eq!(encoded(&whole), encoded(&copied));
+        prop_assert_eq!(encoded(&whole.clone()), encoded(&copied));
+    }
+
     #[test]
     fn requests_are_read_as_they_were_written(lines in lines(), length in proptest::option::of(any::<u64>())) {
         let line = RequestLine { method: b"PUT", target: b"/a?b", host: b"a.example" };

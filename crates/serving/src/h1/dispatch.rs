@@ -29,24 +29,30 @@ const CLIENT_CLOSED_REQUEST: Status = Status(499);
 impl Connection {
     /// Answers a request and starts sending its response. Returns the next step if there is
     /// nothing to send first.
-    pub(super) async fn dispatch(&mut self, request: DispatchRequest) -> Option<Step> {
-        let mut busy = Some(Busy::begin(&self.session, request.head.view()));
+    pub(super) async fn dispatch(&mut self, request: Box<DispatchRequest>) -> Option<Step> {
+        let DispatchRequest {
+            head,
+            framing,
+            may_stay,
+            admission,
+        } = *request;
+        let mut busy = Some(Busy::begin(&self.session, head.view()));
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
         let loggers = Rc::clone(&services.loggers);
         self.deadline.disarm();
-        let view = request.head.view();
+        let view = head.view();
         let expectation = expectation(view);
         let limits = request_limits(self.session.limits(&services.generation));
         let awaits_continue = expectation == Expectation::Continue;
-        let state = BodyState::new(request.framing, awaits_continue, &limits).shared();
+        let state = BodyState::new(framing, awaits_continue, &limits).shared();
         // The exchange may get another head on its way, or end before the request's content does.
         let stays_alive = keep_alive(view);
-        let unread = (!state.borrow().is_end()).then(|| request.head.clone());
+        let unread = (!state.borrow().is_end()).then(|| head.clone());
         // It is large, and moved once.
-        let mut place = Some(self.exchange(request.head, &services, &state));
+        let mut place = Some(self.exchange(head, &services, &state));
         let exchange = place.as_mut()?;
-        exchange.limits.admission = request.admission;
+        exchange.limits.admission = admission;
         let mut response = self.answer(exchange, &services, &state, expectation).await;
         if exchange.limits.drops_connection {
             let terms = ReplyTerms::cut(began_ns, loggers);
@@ -67,11 +73,11 @@ impl Connection {
             &self.session.worker,
             exchange,
             log_facts.clone(),
-            request.framing == BodyFraming::None,
+            framing == BodyFraming::None,
             &services,
         );
         let stays = self.stays_behind(exchange, &services)
-            && request.may_stay
+            && may_stay
             && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
         if !exchange.limits.reflects_content {

@@ -21,12 +21,12 @@ use saker_telemetry::{Metric, error_log, message};
 use std::rc::Rc;
 
 /// Runs a connection that is on the event loop to its end.
-pub async fn run(session: Session, io: Io) {
+pub fn run(session: Session, io: Io) -> impl Future<Output = ()> {
     // The request often comes in the same packet as a PROXY preface before it.
     let unseen_input = !io.input.is_empty();
     let mut connection = Connection::new(session, io);
     connection.unseen_input = unseen_input;
-    connection.run().await;
+    connection.run()
 }
 
 /// Serves bytes that have already arrived; a response that fits the socket and ends the connection
