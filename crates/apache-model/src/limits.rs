@@ -12,7 +12,7 @@ use crate::{
     reading::ServerSet,
 };
 use saker_apache_syntax::Node;
-use saker_config::model::Limits;
+use saker_config::model::{Limits, RepairedHeads};
 use std::path::Path;
 
 /// Whatever is said, no head is larger.
@@ -31,6 +31,8 @@ pub struct LimitsDraft {
     request_fields_max: Option<u64>,
     request_field_bytes_max: Option<u64>,
     request_line_bytes_max: Option<u64>,
+    /// HttpProtocolOptions Unsafe, and Strict.
+    pub is_unsafe: Option<bool>,
     read_timeout: ReadTimeout,
 }
 
@@ -51,6 +53,7 @@ impl LimitsDraft {
             request_line_bytes_max: self
                 .request_line_bytes_max
                 .or(server.request_line_bytes_max),
+            is_unsafe: self.is_unsafe.or(server.is_unsafe),
             read_timeout: self.read_timeout.over(&server.read_timeout),
         }
     }
@@ -70,6 +73,11 @@ impl LimitsDraft {
             _ => self.keep_alive_requests_max.unwrap_or(100),
         };
         limits.fields_are_bad_requests = true;
+        limits.authority_replaces_host = true;
+        limits.repaired_heads = match self.is_unsafe {
+            Some(true) => RepairedHeads::Unsafe,
+            _ => RepairedHeads::Folded,
+        };
         limits.header_count_max = self
             .request_fields_max
             .filter(|count| *count > 0)

@@ -323,8 +323,7 @@ fn set_cache_root(
     Ok(())
 }
 
-/// Requests are read strictly whatever is said: who reads them otherwise than a proxy before him
-/// can be played off against it (RFC 9112 section 11.2).
+/// With `Unsafe`, heads that are not strict are rewritten as strict ones, or refused.
 fn set_protocol_options(
     node: &Node,
     host: &mut HostDraft,
@@ -337,8 +336,17 @@ fn set_protocol_options(
                 host.registered_methods_only = Some(word.eq_ignore_ascii_case("registeredmethods"));
                 None
             }
-            "strict" | "require1.0" => None,
-            "unsafe" => Some("HttpProtocolOptions Unsafe: requests are read strictly all the same"),
+            "require1.0" => None,
+            "strict" => {
+                host.limits.is_unsafe = Some(false);
+                None
+            }
+            "unsafe" => {
+                host.limits.is_unsafe = Some(true);
+                Some(
+                    "HttpProtocolOptions Unsafe: heads that are not strict are repaired or refused; a repaired request has no content and ends its connection",
+                )
+            }
             "allow0.9" => Some("HttpProtocolOptions Allow0.9: HTTP/0.9 is not spoken"),
             _ => {
                 return Err(format!(

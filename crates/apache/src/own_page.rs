@@ -9,7 +9,10 @@ use saker_pipeline::{
     respond::{page, sentence},
 };
 
-pub fn own_page(exchange: &Exchange, host: &Host, response: Response) -> Response {
+pub fn own_page(exchange: &Exchange, host: &Host, mut response: Response) -> Response {
+    if let Some(words) = reason(response.status).filter(|_| response.reason.is_none()) {
+        response.reason = Some((response.status, words.as_bytes().into()));
+    }
     let local = peek(exchange)
         .and_then(|state| state.local.as_ref())
         .unwrap_or(&host.defaults);
@@ -19,6 +22,17 @@ pub fn own_page(exchange: &Exchange, host: &Host, response: Response) -> Respons
         _ => error(response.status, host),
     };
     page(response, &text, &footer)
+}
+
+/// Apache's reason phrases where they are not those of RFC 9110: scripts look for them.
+fn reason(status: Status) -> Option<&'static str> {
+    Some(match status.0 {
+        413 => "Request Entity Too Large",
+        414 => "Request-URI Too Long",
+        416 => "Requested Range Not Satisfiable",
+        422 => "Unprocessable Entity",
+        _ => return None,
+    })
 }
 
 /// RFC 9110 section 15.4: a short note with a link to where it is now.

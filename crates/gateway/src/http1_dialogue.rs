@@ -4,7 +4,10 @@
 //! 7.6.1), those that `Connection` names among them; framing, Host and Connection are written anew
 //! by `http1`.
 
-use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
+use saker_cgi::{
+    Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead,
+    response::INTERIM_COUNT_MAX,
+};
 use saker_http::{FieldSpan, Fields, KnownField, Method, Status};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
@@ -45,6 +48,7 @@ pub struct Http1Dialogue {
     trailers: Option<Fields>,
     /// Content is held back until 100, or for good.
     awaits_continue: bool,
+    interim_count: u32,
 }
 
 thread_local! {
@@ -123,6 +127,7 @@ impl Http1Dialogue {
             stays: false,
             trailers: None,
             awaits_continue: asks_first,
+            interim_count: 0,
         })
     }
 
@@ -148,6 +153,10 @@ impl Http1Dialogue {
         let status = view.status();
         if status.is_informational() && status != Status::SWITCHING_PROTOCOLS {
             self.awaits_continue &= status != Status::CONTINUE;
+            self.interim_count += 1;
+            if self.interim_count > INTERIM_COUNT_MAX {
+                return Err(Fault::HeadTooLarge.into());
+            }
             return Ok((head_bytes, Some(Event::Interim(head_of(view, None)))));
         }
         let body = response_framing(self.method, view)

@@ -39,6 +39,7 @@ const FILES_LOOK_MS: u64 = 1000;
 
 struct Idle {
     transport: Transport,
+    tls_name: Option<Rc<str>>,
     since_ms: u64,
     /// Epoch of the backend at connection time.
     epoch: u32,
@@ -142,12 +143,14 @@ impl Pool {
 
     /// Takes an idle connection, makes one, or waits for one where there may be no more.
     /// `is_fresh`: no kept one will do, as for upstreams that keep none: upstreams share the pool
-    /// of a server.
+    /// of a server. `tls_name`: the server's name in the handshake, if it is not the backend's;
+    /// connections are kept for the same name.
     pub async fn acquire(
         self: &Rc<Self>,
         tuning: &Tuning,
         workers: usize,
         is_fresh: bool,
+        tls_name: Option<&Rc<str>>,
     ) -> Result<Connection, Failure> {
         self.note(tuning);
         let (most, queue_max) = (
@@ -161,11 +164,11 @@ impl Pool {
             self.drop_idle();
         }
         loop {
-            if reuses && let Some(connection) = self.kept() {
+            if reuses && let Some(connection) = self.kept(tls_name) {
                 return Ok(connection);
             }
             if most == 0 || self.open.get() < most || self.drop_idle() {
-                return self.connect(tuning).await;
+                return self.connect_with(tuning, b"", tls_name).await;
             }
             let has_been_called = until.is_some();
             let until = *until.get_or_insert_with(|| {
@@ -195,14 +198,19 @@ impl Pool {
         tuning.connections_max == 0 || self.open.get() < share(tuning.connections_max, workers)
     }
 
-    fn kept(self: &Rc<Self>) -> Option<Connection> {
+    fn kept(self: &Rc<Self>, tls_name: Option<&Rc<str>>) -> Option<Connection> {
         let (mut idle, epoch) = (self.idle.borrow_mut(), self.epoch.borrow().now());
-        while let Some(mut last) = idle.pop() {
+        while let Some(at) = idle
+            .iter()
+            .rposition(|one| one.tls_name.as_ref() == tls_name)
+        {
+            let mut last = idle.remove(at);
             if last.epoch == epoch && !last.transport.is_stale() {
                 let transport = Some(last.transport);
                 return Some(Connection {
                     transport,
                     pool: Some(Rc::clone(self)),
+                    tls_name: last.tls_name,
                     epoch,
                     counted_for: None,
                     is_reused: true,
@@ -230,11 +238,12 @@ impl Pool {
         tuning: &Tuning,
         workers: usize,
         is_fresh: bool,
+        tls_name: Option<&Rc<str>>,
     ) -> Option<Result<Connection, Failure>> {
         self.note(tuning);
         if !is_fresh
             && tuning.kept_max > 0
-            && let Some(connection) = self.kept()
+            && let Some(connection) = self.kept(tls_name)
         {
             return Some(Ok(connection));
         }
@@ -246,7 +255,7 @@ impl Pool {
     }
 
     pub async fn connect(self: &Rc<Self>, tuning: &Tuning) -> Result<Connection, Failure> {
-        self.connect_with(tuning, b"").await
+        self.connect_with(tuning, b"", None).await
     }
 
     /// The same; `preface` goes before everything else, TLS included.
@@ -254,6 +263,7 @@ impl Pool {
         self: &Rc<Self>,
         tuning: &Tuning,
         preface: &[u8],
+        tls_name: Option<&Rc<str>>,
     ) -> Result<Connection, Failure> {
         if preface.is_empty()
             && let Some(connected) = self.connect_now()
@@ -261,8 +271,10 @@ impl Pool {
             return connected;
         }
         let mut connection = self.counted();
+        connection.tls_name = tls_name.cloned();
         // Most requests find a kept one, and shall not carry the room for this.
-        connection.transport = Some(Box::pin(self.connect_in_time(tuning, preface)).await?);
+        let connecting = self.connect_in_time(tuning, preface, tls_name);
+        connection.transport = Some(Box::pin(connecting).await?);
         Ok(connection)
     }
 
@@ -282,6 +294,7 @@ impl Pool {
         Connection {
             transport: None,
             pool: Some(Rc::clone(self)),
+            tls_name: None,
             epoch: self.epoch.borrow().now(),
             is_reused: false,
             is_given_back: false,
@@ -291,8 +304,17 @@ impl Pool {
         }
     }
 
-    async fn connect_in_time(&self, tuning: &Tuning, preface: &[u8]) -> Result<Transport, Failure> {
-        connect(&self.backend, self.tls()?.as_ref(), tuning, preface).await
+    async fn connect_in_time(
+        &self,
+        tuning: &Tuning,
+        preface: &[u8],
+        tls_name: Option<&Rc<str>>,
+    ) -> Result<Transport, Failure> {
+        let tls = match (self.tls()?, tls_name) {
+            (Some(tls), Some(name)) => Some(tls.named(name).map_err(Failure::Unusable)?),
+            (tls, _) => tls,
+        };
+        connect(&self.backend, tls.as_ref(), tuning, preface).await
     }
 
     /// With what its files say, changes of the last second apart.
@@ -341,13 +363,8 @@ impl Pool {
         ClientTls::load(settings, host, protocols)
     }
 
-    fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32, use_so_far: ConnectionUse) {
-        self.idle.borrow_mut().push(Idle {
-            transport,
-            since_ms: clock::monotonic_ms(),
-            epoch,
-            use_so_far,
-        });
+    fn put_back(self: &Rc<Self>, idle: Idle) {
+        self.idle.borrow_mut().push(idle);
         self.queue.call();
         if self.has_processes()
             && self.unanswered.borrow().wants_room()
@@ -453,6 +470,7 @@ pub struct Connection {
     transport: Option<Transport>,
     /// `None`: the connection isn't pooled.
     pool: Option<Rc<Pool>>,
+    tls_name: Option<Rc<str>>,
     epoch: u32,
     /// It has served a request before.
     pub is_reused: bool,
@@ -470,6 +488,7 @@ impl Connection {
         Connection {
             transport: Some(transport),
             pool: None,
+            tls_name: None,
             epoch: 0,
             is_reused: false,
             is_given_back: false,
@@ -535,7 +554,13 @@ impl Connection {
             && let Some(transport) = self.transport.take()
         {
             self.is_given_back = true;
-            pool.put_back(transport, self.epoch, used);
+            pool.put_back(Idle {
+                transport,
+                tls_name: self.tls_name.take(),
+                since_ms: clock::monotonic_ms(),
+                epoch: self.epoch,
+                use_so_far: used,
+            });
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 use saker_cgi::{Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
 use saker_config::model::{BackendAddress, Member, Protocol, Resends};
-use saker_http::{HeadView, Status};
+use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
 use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
 use saker_telemetry::{error_log, message};
@@ -119,9 +119,11 @@ impl Gateway {
             }
             _ => {
                 let is_fresh = is_fresh || member.tuning.proxy_preface.is_some();
-                let connection = match self.connection_now(member, pool, is_fresh) {
+                let tls_name = tls_name(exchange, call, member);
+                let kind = (is_fresh, tls_name.as_ref());
+                let connection = match self.connection_now(member, pool, kind) {
                     Some(connection) => connection,
-                    None => Box::pin(self.ready_connection(member, pool, is_fresh)).await,
+                    None => Box::pin(self.ready_connection(member, pool, kind)).await,
                 };
                 connection.and_then(|connection| {
                     self.begin_on_connection(exchange, call, member, connection, content)
@@ -212,13 +214,13 @@ impl Gateway {
         &self,
         member: &Member,
         pool: &Rc<Pool>,
-        is_fresh: bool,
+        (is_fresh, tls_name): (bool, Option<&Rc<str>>),
     ) -> Option<Result<Connection, Failure>> {
         let tuning = &member.tuning;
         let is_pinged = tuning.ping_ms.is_some() && member.backend.protocol == Protocol::Ajp;
         match is_pinged {
             true => None,
-            false => pool.acquire_now(tuning, self.workers, is_fresh),
+            false => pool.acquire_now(tuning, self.workers, is_fresh, tls_name),
         }
     }
 
@@ -227,10 +229,10 @@ impl Gateway {
         &self,
         member: &Member,
         pool: &Rc<Pool>,
-        is_fresh: bool,
+        (is_fresh, tls_name): (bool, Option<&Rc<str>>),
     ) -> Result<Connection, Failure> {
-        let tuning = &member.tuning;
-        let mut connection = pool.acquire(tuning, self.workers, is_fresh).await?;
+        let (tuning, workers) = (&member.tuning, self.workers);
+        let mut connection = pool.acquire(tuning, workers, is_fresh, tls_name).await?;
         let Some(ping_ms) = tuning
             .ping_ms
             .filter(|_| member.backend.protocol == Protocol::Ajp)
@@ -241,7 +243,7 @@ impl Gateway {
             match ping(&mut connection, ping_ms).await {
                 Err(_) if connection.is_reused => {
                     drop(connection);
-                    connection = pool.acquire(tuning, self.workers, true).await?;
+                    connection = pool.acquire(tuning, workers, true, tls_name).await?;
                     ping(&mut connection, ping_ms).await?;
                 }
                 outcome => outcome?,
@@ -513,4 +515,15 @@ fn request_buffering(
         }
         None => (!streams).then_some(RequestBuffering::Little),
     }
+}
+/// The name for the handshake where the client's Host goes on to the backend: the host that it names
+/// (httpd 2.4, ProxyPreserveHost). `None`: the backend's own.
+fn tls_name(exchange: &Exchange, call: &UpstreamRequest, member: &Member) -> Option<Rc<str>> {
+    let tls = member.backend.tls.as_ref()?;
+    if !call.manner.names_tls_by_host || tls.name.is_some() {
+        return None;
+    }
+    let host = exchange.upstream_head().view().known(KnownField::Host)?;
+    let name = host::canonical_host(host::parse_authority(host)?.host);
+    Some(String::from_utf8(name).ok()?.into())
 }

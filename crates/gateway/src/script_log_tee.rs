@@ -25,6 +25,13 @@ impl Transcript {
         let told = self.told.clone();
         let wrong: &[u8] = match failure {
             Failure::Broken(broken) if broken.fault == Fault::Malformed => &broken.excerpt,
+            // A last line that nothing ends is no field, either.
+            Failure::Broken(broken) if broken.fault == Fault::Premature => {
+                let end = self.heard.iter().rposition(|byte| *byte == b'\n');
+                self.heard
+                    .get(end.map_or(0, |at| at + 1)..)
+                    .unwrap_or_default()
+            }
             _ => b"",
         };
         let at = if wrong.is_empty() {
@@ -169,6 +176,24 @@ mod tests {
             (&*overheard.told, &*overheard.bad_line, &*overheard.rest),
             (&b"abc"[..], &b"no field"[..], &b"Y: 2\n\nrest more"[..])
         );
+    }
+
+    #[test]
+    fn a_last_line_without_an_end() {
+        for (output, bad_line) in [
+            (&b"NNN"[..], &b"NNN"[..]),
+            (b"X: 1\nNNN", b"NNN"),
+            (b"X: 1\n", b""),
+            (b"", b""),
+        ] {
+            let transcript = Rc::<RefCell<Transcript>>::default();
+            let plain = PlainCgi::new(true);
+            let mut dialogue = ScriptLogTee::new(plain, &log(), Rc::clone(&transcript));
+            dialogue.receive(output).unwrap();
+            let broken = dialogue.closed().unwrap_err();
+            let overheard = transcript.borrow().overheard(&Failure::Broken(broken));
+            assert_eq!(overheard.bad_line, bad_line, "{output:?}");
+        }
     }
 
     #[test]

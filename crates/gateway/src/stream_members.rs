@@ -92,7 +92,7 @@ impl StreamMember {
     pub async fn connect(&self, preface: &[u8]) -> Result<StreamConnection, Failure> {
         let (member, pool) = self.parts()?;
         let busy = Busy::new(pool, member);
-        let connection = pool.connect_with(&member.tuning, preface).await?;
+        let connection = pool.connect_with(&member.tuning, preface, None).await?;
         Ok(StreamConnection {
             connection,
             _busy: busy,

@@ -228,7 +228,7 @@ async fn attempt(tracing: &Tracing, member: &Member, content: Vec<u8>) -> Result
         blocks_via: false,
         upgrade: None,
     };
-    let connection = pool.acquire(&tuning, 1, true).await?;
+    let connection = pool.acquire(&tuning, 1, true, None).await?;
     let variables = Variables::new();
     let request = ProgramRequest {
         variables: &variables,

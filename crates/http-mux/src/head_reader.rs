@@ -39,6 +39,10 @@ pub struct HeadLimits {
     pub target_bytes_max: u32,
     /// Name and value of one field together.
     pub field_bytes_max: u32,
+    /// A Host that names another host than `:authority` is dropped, as in Apache and as of an
+    /// absolute target in HTTP/1 (RFC 9112 section 3.2.2), where the request is malformed
+    /// otherwise.
+    pub authority_replaces_host: bool,
 }
 
 /// Kind of field section being read.
@@ -89,6 +93,7 @@ pub struct HeadReader<'s> {
     fields_left: u32,
     target_bytes_max: usize,
     field_bytes_max: usize,
+    authority_replaces_host: bool,
     pseudo: PseudoFields,
     /// The pseudo-fields are complete, because a regular one has come.
     in_fields: bool,
@@ -122,6 +127,7 @@ impl<'s> HeadReader<'s> {
             fields_left: limits.field_count_max,
             target_bytes_max: limits.target_bytes_max as usize,
             field_bytes_max: limits.field_bytes_max as usize,
+            authority_replaces_host: limits.authority_replaces_host,
             pseudo: PseudoFields::default(),
             in_fields: false,
             has_host: false,
@@ -443,7 +449,7 @@ impl<'s> HeadReader<'s> {
                 let authority = parse_authority(self.store.pseudo(authority));
                 let is_same =
                     authority.is_some_and(|authority| authority.is_same(host, default_port));
-                if is_same {
+                if is_same || self.authority_replaces_host {
                     Ok(())
                 } else {
                     Err(HeadFault::HostDiffers)

@@ -105,8 +105,11 @@ impl Listed {
         for member in line.split(|byte| *byte == b',') {
             let mut parts = member.splitn(2, |byte| *byte == b';');
             let name = trim_ows(parts.next().unwrap_or(b""));
-            // A malformed weight is ignored.
-            let quality = parts.next().map_or(Some(1000), weight);
+            // A malformed weight is ignored; an empty one is none.
+            let quality = match parts.next().map(trim_ows) {
+                None | Some(b"" | b"q=" | b"Q=") => Some(1000),
+                Some(text) => weight(text),
+            };
             self.nonempty |= !name.is_empty();
             if let (Some(slot), Some(quality)) = (self.slot(name), quality) {
                 slot.get_or_insert(quality);

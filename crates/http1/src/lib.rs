@@ -19,6 +19,7 @@ mod limits;
 mod octets;
 mod plain;
 pub mod reject;
+pub mod repair;
 pub mod request;
 pub mod response;
 pub mod scanner;
@@ -33,6 +34,7 @@ pub use framing::{
     keep_alive, request_framing, upgrade,
 };
 pub use reject::{Reject, RejectReason};
+pub use repair::{Repaired, is_repairable, repair};
 pub use request::{METHOD_BYTES_MAX, Parsed, RequestLimits, parse_request};
 pub use response::{Connection, HeadExtra, ResponseFraming, encode_head, encode_informational};
 pub use scanner::HeadScanner;

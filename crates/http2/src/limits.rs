@@ -21,6 +21,8 @@ pub struct Limits {
     pub target_bytes_max: u32,
     /// Name and value of one field together.
     pub field_bytes_max: u32,
+    /// A Host that differs from `:authority` is dropped; it is malformed otherwise.
+    pub authority_replaces_host: bool,
     /// CONTINUATION frames in one field block; with `frame_bytes_max` this bounds the bytes that
     /// wait for its end.
     pub continuation_frames_max: u32,
@@ -67,6 +69,7 @@ impl Default for Limits {
             header_count_max: 100,
             target_bytes_max: u32::MAX,
             field_bytes_max: u32::MAX,
+            authority_replaces_host: false,
             continuation_frames_max: 8,
             resets_max: 100,
             resets_per_second: 20,
@@ -99,6 +102,7 @@ impl Limits {
             field_count_max: self.header_count_max,
             target_bytes_max: self.target_bytes_max,
             field_bytes_max: self.field_bytes_max,
+            authority_replaces_host: self.authority_replaces_host,
         }
     }
 

@@ -85,6 +85,7 @@ impl Limits {
             field_count_max: self.header_count_max,
             target_bytes_max: self.target_bytes_max,
             field_bytes_max: self.field_bytes_max,
+            authority_replaces_host: false,
         }
     }
 }

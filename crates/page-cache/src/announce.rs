@@ -98,3 +98,15 @@ pub fn offers_esi(request: &CacheRequest) -> bool {
     let config = &request.settings.config;
     config.obeys_http && config.offer.esi
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_cache_rules::rules::targeted::SURROGATE;
+
+    #[test]
+    fn applications_learn_the_name_that_is_obeyed() {
+        let (name, rest) = CAPABILITY.1.split_at(SURROGATE.len());
+        assert!(name == SURROGATE && rest.starts_with(b"="));
+    }
+}

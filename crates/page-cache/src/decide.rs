@@ -16,7 +16,7 @@ use saker_cache_rules::{
         control::{Audience, Control},
     },
     rules::{
-        Life, Pass, RuleSettings,
+        Life, Pass, RuleSettings, fields as rule_fields,
         invalidation::{self, Origin},
         judge_response,
     },
@@ -199,7 +199,7 @@ fn by_lscache(
         method: target.method(),
         status: response.status,
         explicit,
-        sets_cookie: response.fields().has("set-cookie"),
+        sets_cookie: rule_fields::sets_cookies(response.fields()),
         content_bytes: length,
         failed: false,
         static_file: false,

@@ -98,7 +98,6 @@ fn kept_fields(request: &CacheRequest, fields: &Fields, decision: &Decision) -> 
     let mut kept = rule_fields::stored_fields(fields, &decision.life, &request.settings.http);
     if decision.by == By::Lscache {
         visible::strip_for_store(&mut kept);
-        kept.remove("Set-Cookie");
     }
     // These are added to each response.
     for name in ["Server", "Accept-Ranges"] {

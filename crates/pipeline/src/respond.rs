@@ -391,7 +391,11 @@ pub fn page(mut response: Response, sentence: &[u8], end: &[u8]) -> Response {
         return response;
     }
     let mut html = Vec::with_capacity(512);
-    let title = format!("{} {}", status.0, status.reason());
+    let reason = match response.reason() {
+        Some(text) => String::from_utf8_lossy(text),
+        None => status.reason().into(),
+    };
+    let title = format!("{} {reason}", status.0);
     html.extend_from_slice(
         b"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>",
     );

@@ -96,6 +96,8 @@ pub struct Script {
 pub struct ProxyOptions {
     /// Sends the client's Host instead of the upstream's (ProxyPreserveHost).
     pub preserves_host: bool,
+    /// The TLS handshake names the host of the client's Host, too.
+    pub names_tls_by_host: bool,
     /// Adds X-Forwarded-For, -Host, and -Server (ProxyAddHeaders).
     pub adds_forwarded: bool,
     /// Sets X-Forwarded-Proto, replacing the value that the client sent.
@@ -153,6 +155,7 @@ impl Default for ProxyOptions {
     fn default() -> ProxyOptions {
         ProxyOptions {
             preserves_host: false,
+            names_tls_by_host: false,
             adds_forwarded: true,
             tells_scheme: false,
             overrides_errors: false,

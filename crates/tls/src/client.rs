@@ -110,6 +110,15 @@ impl ClientTls {
         self.read = Looks::take(settings);
     }
 
+    /// The same for another name of the server.
+    /// # Errors
+    /// It is no name of a server.
+    pub fn named(self, name: &str) -> Result<ClientTls, String> {
+        let name = ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
+            .map_err(|_| format!("`{name}` is no name of a server"))?;
+        Ok(ClientTls { name, ..self })
+    }
+
     pub fn session(&self) -> Result<ClientSession, TlsError> {
         Ok(ClientSession {
             connection: ClientConnection::new(Arc::clone(&self.config), self.name.clone())?,

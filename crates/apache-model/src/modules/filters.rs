@@ -250,8 +250,13 @@ impl Filters {
             self.deflate_tags
         };
         Compression {
+            // BROTLI_COMPRESS makes a stream of nothing, too; DEFLATE does not.
+            min_bytes: match (has_brotli, codings.len()) {
+                (true, 1) => 0,
+                (true, _) => 1,
+                (false, _) => DEFLATE_BYTES_MIN,
+            },
             codings,
-            min_bytes: if has_brotli { 1 } else { DEFLATE_BYTES_MIN },
             max_bytes: WHOLE_BYTES_MAX,
             gzip_level: self.deflate_level.unwrap_or(6),
             brotli_quality: self.brotli_quality.unwrap_or(5),

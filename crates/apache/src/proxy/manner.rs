@@ -48,6 +48,7 @@ pub fn manner(
     };
     ProxyOptions {
         preserves_host: said.preserves_host == Some(true),
+        names_tls_by_host: said.preserves_host == Some(true),
         adds_forwarded: said.adds_forwarded != Some(false),
         overrides_errors: overrides.is_some(),
         overridden: overrides

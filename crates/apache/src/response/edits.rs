@@ -99,6 +99,7 @@ fn apply_unbounded(
         context.work.make(usize::MAX);
         return Vec::new();
     }
+    let safe = |value: Vec<u8>| sendable(value, context);
     let name = || edit.name.to_string();
     let old = || table.first(&edit.name).map(<[u8]>::to_vec);
     match &edit.action {
@@ -134,7 +135,18 @@ fn apply_unbounded(
     Vec::new()
 }
 
-/// Line breaks in a value would start fields of their own (RFC 9110 section 5.5).
+/// Line breaks in a value would start fields of their own (RFC 9110 section 5.5). As in Apache, the
+/// response becomes an error.
+fn sendable(value: Vec<u8>, context: &EditContext<'_>) -> Vec<u8> {
+    let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+    if value.iter().any(is_control) {
+        context.work.make(usize::MAX);
+        return Vec::new();
+    }
+    value
+}
+
+/// A value for other texts, without line breaks.
 fn safe(mut value: Vec<u8>) -> Vec<u8> {
     value
         .iter_mut()

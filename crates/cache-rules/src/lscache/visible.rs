@@ -71,7 +71,7 @@ pub fn hide_control(fields: &mut Fields) {
 
 /// Removes fields of an entry that must not be replayed (6.4); `rules::fields` removes the others.
 pub fn strip_for_store(fields: &mut Fields) {
-    [STATUS, PURGE, PURGE_2, "Set-Cookie", "Date"]
+    [STATUS, PURGE, PURGE_2, "Set-Cookie", "Set-Cookie2", "Date"]
         .iter()
         .for_each(|name| {
             fields.remove(name);

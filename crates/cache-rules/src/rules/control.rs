@@ -246,17 +246,22 @@ impl Directive<'_> {
     }
 }
 
-/// The directives of one line. Empty members are skipped (RFC 9110 section 5.6.1.2); quoted commas
-/// do not separate.
+/// The directives of one line.
 pub fn directives(line: &[u8]) -> impl Iterator<Item = Directive<'_>> {
+    members(line).map(directive)
+}
+
+/// The members of a list. Empty ones are skipped (RFC 9110 section 5.6.1.2); quoted commas do not
+/// separate.
+pub(super) fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line;
     std::iter::from_fn(move || {
         while !rest.is_empty() {
-            let (member, after) = take_member(rest);
+            let (member, after) = take_until(rest, b',');
             rest = after;
             let member = chars::trim_ows(member);
             if !member.is_empty() {
-                return Some(directive(member));
+                return Some(member);
             }
         }
         None
@@ -273,14 +278,14 @@ pub fn delta_seconds(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Splits at the next comma outside quotes. An unclosed quote quotes nothing: otherwise a
+/// Splits at the next separator outside quotes. An unclosed quote quotes nothing: otherwise a
 /// `no-store` after it would be ignored.
-fn take_member(text: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn take_until(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
         match byte {
-            b',' => return (&text[..at], &text[at + 1..]),
             b'"' => at += quoted_len(&text[at..]).unwrap_or(1),
+            byte if *byte == separator => return (&text[..at], &text[at + 1..]),
             _ => at += 1,
         }
     }
@@ -299,7 +304,8 @@ fn quoted_len(text: &[u8]) -> Option<usize> {
     }
 }
 
-fn directive(member: &[u8]) -> Directive<'_> {
+/// One member of a list as a directive.
+pub(super) fn directive(member: &[u8]) -> Directive<'_> {
     let (name, argument) = match memchr::memchr2(b'=', b'"', member) {
         Some(at) if member[at] == b'=' => (&member[..at], Some(&member[at + 1..])),
         _ => (member, None),

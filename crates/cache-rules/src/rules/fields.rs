@@ -22,7 +22,6 @@ const NEVER: &[&str] = &[
     "content-length",
     "age",
     "set-cookie",
-    // RFC 6265 obsoletes it; it may repeat what is personal.
     "set-cookie2",
     "alt-svc",
 ];
@@ -44,10 +43,8 @@ pub fn stored_fields(fields: &Fields, life: &Life, settings: &RuleSettings) -> F
             .iter()
             .any(|held| held.eq_ignore_ascii_case(name))
     };
-    let is_never = |name: &str| {
-        is_never_stored(name)
-            && !(settings.store_cookies && name.eq_ignore_ascii_case("set-cookie"))
-    };
+    let is_never =
+        |name: &str| is_never_stored(name) && !(settings.store_cookies && is_cookie(name));
     let mut kept = Fields::new();
     for (name, value) in fields.iter() {
         let is_dropped = is_never(name) || ignored(name);
@@ -56,6 +53,18 @@ pub fn stored_fields(fields: &Fields, life: &Life, settings: &RuleSettings) -> F
         }
     }
     kept
+}
+
+/// True for Set-Cookie, and for Set-Cookie2, which RFC 6265 obsoletes: it may repeat what is personal.
+pub(super) fn is_cookie(name: &str) -> bool {
+    ["set-cookie", "set-cookie2"]
+        .iter()
+        .any(|held| held.eq_ignore_ascii_case(name))
+}
+
+/// True if a response sets cookies.
+pub fn sets_cookies(fields: &Fields) -> bool {
+    fields.iter().any(|(name, _)| is_cookie(name))
 }
 
 pub(super) fn is_never_stored(name: &str) -> bool {
@@ -130,6 +139,6 @@ mod tests {
             fields.append(name, &b"a=1"[..]);
         }
         let kept = stored_fields(&fields, &Life::default(), &settings);
-        assert!(kept.has("Set-Cookie") && !kept.has("Set-Cookie2"));
+        assert!(kept.has("Set-Cookie") && kept.has("Set-Cookie2"));
     }
 }

@@ -9,6 +9,7 @@
 
 use super::{
     control::{RequestControl, ResponseControl, Seconds},
+    fields::is_cookie,
     freshness::{Lifetime, Times, is_heuristically_cacheable, lifetime, ms},
     life::Life,
     pass::Pass,
@@ -162,9 +163,11 @@ impl Audience {
         }
         // Section 7.3 warns of storing Set-Cookie: such a response is personal unless it is
         // explicitly public.
-        let set_aside = control.no_cache.names("set-cookie") || control.private.names("set-cookie");
-        let is_kept = for_all || set_aside || settings.store_cookies;
-        if fields.has("set-cookie") && !is_kept {
+        let is_set_aside = |name: &str| control.no_cache.names(name) || control.private.names(name);
+        let is_personal = fields
+            .iter()
+            .any(|(name, _)| is_cookie(name) && !is_set_aside(name));
+        if is_personal && !for_all && !settings.store_cookies {
             return Err(Pass::SetCookie);
         }
         match session_cookie(request, settings).filter(|_| !audience.sessions) {

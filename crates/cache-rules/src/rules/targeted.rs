@@ -7,12 +7,18 @@
 //! Out of scope: unlisted names ending in `-Cache-Control`; section 2.4 forbids using the suffix.
 
 use super::{
-    control::{Directive, ResponseControl, Scope, Seconds, directives},
+    control::{Directive, ResponseControl, Scope, Seconds, directive, members, take_until},
     settings::RuleSettings,
     structured::{Item, Member, dictionary},
 };
-use saker_http::Fields;
+use saker_http::{
+    Fields,
+    chars::{is_token, trim_ows},
+};
 use std::borrow::Cow;
+
+/// The name of this surrogate in Surrogate-Capability and Surrogate-Control.
+pub const SURROGATE: &[u8] = b"saker";
 
 /// A response's instructions to this cache, and their source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,7 +138,18 @@ fn surrogate(fields: &Fields) -> Policy {
         field: "Surrogate-Control".into(),
         ..Policy::default()
     };
-    for directive in lines(fields, "surrogate-control").flat_map(directives) {
+    let directives: Vec<Surrogate<'_>> = lines(fields, "surrogate-control")
+        .flat_map(members)
+        .filter_map(Surrogate::parse)
+        .collect();
+    for Surrogate { directive, is_ours } in &directives {
+        let is_overridden = !is_ours
+            && directives.iter().any(|other| {
+                other.is_ours && other.directive.name.eq_ignore_ascii_case(directive.name)
+            });
+        if is_overridden {
+            continue;
+        }
         match directive.name.to_ascii_lowercase().as_slice() {
             b"content" => {
                 policy.esi |= directive
@@ -140,19 +157,46 @@ fn surrogate(fields: &Fields) -> Policy {
                     .as_deref()
                     .is_some_and(|text| has_word(text, b"ESI/1.0"))
             }
-            b"max-age" => add_surrogate_age(&mut policy, &directive),
+            b"max-age" => add_surrogate_age(&mut policy, directive),
             b"no-store"
             | b"no-cache"
             | b"private"
             | b"stale-while-revalidate"
             | b"stale-if-error" => {
                 policy.targeted = true;
-                policy.control.add(&directive);
+                policy.control.add(directive);
             }
             _ => {}
         }
     }
     policy
+}
+
+/// A directive for this surrogate: `max-age=60`, or, with the name by which Surrogate-Capability
+/// announces it, `max-age=60;saker`. The second form overrides the first (Edge Architecture
+/// section 2.3).
+struct Surrogate<'a> {
+    directive: Directive<'a>,
+    is_ours: bool,
+}
+
+impl<'a> Surrogate<'a> {
+    /// `None` for another surrogate's.
+    fn parse(member: &'a [u8]) -> Option<Surrogate<'a>> {
+        let (plain, target) = take_until(member, b';');
+        let (has_target, target) = (plain.len() < member.len(), trim_ows(target));
+        let directive = directive(trim_ows(plain));
+        // A malformed name names no other surrogate: what forbids applies, an age is invalid.
+        let is_malformed = has_target && !is_token(target);
+        let is_ours = has_target && target.eq_ignore_ascii_case(SURROGATE);
+        (is_ours || is_malformed || !has_target).then(|| Surrogate {
+            directive: Directive {
+                sound: directive.sound && !is_malformed,
+                ..directive
+            },
+            is_ours,
+        })
+    }
 }
 
 fn add_surrogate_age(policy: &mut Policy, directive: &Directive<'_>) {

@@ -8,8 +8,14 @@
 //! If-Range (`saker_http::conditional`).
 
 use super::{
-    fields::is_never_stored, freshness::Times, judge::judge_response, life::Life, pass::Pass,
-    reuse::is_error, settings::RuleSettings, targeted::lines,
+    fields::{is_cookie, is_never_stored},
+    freshness::Times,
+    judge::judge_response,
+    life::Life,
+    pass::Pass,
+    reuse::is_error,
+    settings::RuleSettings,
+    targeted::lines,
 };
 use saker_http::{
     Fields, HeadView, KnownField, Method, Status,
@@ -82,7 +88,9 @@ fn is_about(stored: &Fields, answer: &Fields) -> bool {
 /// The stored fields, updated by those of a 304 (or of a HEAD) (section 3.2).
 pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
     let mut fresh = stored.clone();
-    let replaces = |name: &str| !is_never_stored(name) && !describes_content(name);
+    // Entries have cookies only where the settings store them for all clients.
+    let is_kept = |name: &str| !is_never_stored(name) || (is_cookie(name) && stored.has(name));
+    let replaces = |name: &str| is_kept(name) && !describes_content(name);
     answer
         .iter()
         .filter(|line| replaces(line.0))

@@ -26,6 +26,11 @@ pub struct Limits {
     pub field_bytes_max: u64,
     /// Fields beyond the limits are a bad request over HTTP/1 (400 in place of 431), as in Apache.
     pub fields_are_bad_requests: bool,
+    /// A Host over HTTP/2 that differs from `:authority` is dropped, as in Apache; the request is
+    /// malformed otherwise.
+    pub authority_replaces_host: bool,
+    /// Heads over HTTP/1 that are not strict, but may be rewritten as strict ones.
+    pub repaired_heads: RepairedHeads,
     /// 0: no limit. 413.
     pub body_bytes_max: u64,
     /// Disk space for buffering between slow clients and backends, in total, and of the responses
@@ -65,6 +70,17 @@ impl Limits {
     pub const HTTP2_WINDOW_MS: u64 = 10_000;
 }
 
+/// Request heads that are rewritten instead of refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RepairedHeads {
+    #[default]
+    None,
+    /// Those with folded lines (RFC 9112 section 5.2), as in Apache.
+    Folded,
+    /// Others, too (Apache's `HttpProtocolOptions Unsafe`).
+    Unsafe,
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -78,6 +94,8 @@ impl Default for Limits {
             request_line_bytes_max: 0,
             field_bytes_max: 0,
             fields_are_bad_requests: false,
+            authority_replaces_host: false,
+            repaired_heads: RepairedHeads::None,
             body_bytes_max: 1 << 30,
             buffer_file_bytes_max: 2 << 30,
             buffer_file_bytes_per_address_max: 64 << 20,

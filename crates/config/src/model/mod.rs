@@ -60,7 +60,7 @@ pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
 pub use host_pattern::{HostPattern, is_plain_name};
-pub use limits::Limits;
+pub use limits::{Limits, RepairedHeads};
 pub use link_protection::{
     Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls,
     TokenForm, Trigger,

@@ -62,7 +62,7 @@ async fn attempt(
     if check.method == HealthMethod::Connect
         || !matches!(protocol, Protocol::Http1 | Protocol::Http2)
     {
-        return pool.acquire(&tuning, 1, true).await.map(|_| None);
+        return pool.acquire(&tuning, 1, true, None).await.map(|_| None);
     }
     let fields = [
         ("Host", "health"),
@@ -96,7 +96,7 @@ async fn over_http1(
     address: Address<'_>,
     context: &ExchangeContext,
 ) -> Result<UpstreamExchange, Failure> {
-    let connection = pool.acquire(tuning, 1, true).await?;
+    let connection = pool.acquire(tuning, 1, true, None).await?;
     let variables = Variables::new();
     let request = ProgramRequest {
         variables: &variables,

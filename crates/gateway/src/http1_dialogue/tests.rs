@@ -51,6 +51,17 @@ fn requests_of_http10_end_their_connection() {
     assert!(!dialogue.stays);
 }
 
+/// An upstream that never comes to its response is given up, as programs are.
+#[test]
+fn interim_responses_have_a_limit() {
+    for (count, is_well) in [(INTERIM_COUNT_MAX, true), (INTERIM_COUNT_MAX + 1, false)] {
+        let (mut dialogue, _) = begun("GET", &[], Some(0));
+        let interim = b"HTTP/1.1 102 Processing\r\n\r\n";
+        let outcomes: Vec<bool> = (0..count).map(|_| dialogue.head(interim).is_ok()).collect();
+        assert_eq!(outcomes.iter().all(|well| *well), is_well, "{count}");
+    }
+}
+
 /// Returns the events received when the bytes arrive in pieces of this size and the connection then
 /// ends.
 fn heard(method: &str, response: &[u8], piece: usize) -> Vec<String> {

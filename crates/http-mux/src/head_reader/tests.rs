@@ -9,6 +9,7 @@ const REQUEST: Shape = Shape::Request {
 };
 
 const DEFAULT: HeadLimits = HeadLimits {
+    authority_replaces_host: false,
     list_bytes_max: 32 * 1024,
     field_count_max: 100,
     target_bytes_max: u32::MAX,
@@ -724,6 +725,38 @@ fn trailers() {
         read(&[("transfer-encoding", "x")], Shape::Trailers).1,
         Err(HeadFault::ConnectionField)
     );
+}
+
+/// Where the settings say so, what `:authority` names is the one host that anything sees.
+#[test]
+fn a_host_that_differs_may_be_dropped() {
+    let limits = HeadLimits {
+        authority_replaces_host: true,
+        ..DEFAULT
+    };
+    let read = |more: &[(&'static str, &'static str)]| {
+        let fields = get(more);
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (*name, value.as_bytes()))
+            .collect();
+        let (store, facts) = read_with(&fields, REQUEST, &limits);
+        let hosts: Vec<Vec<u8>> = store.view().all("host").map(<[u8]>::to_vec).collect();
+        facts.map(|_| hosts)
+    };
+    for host in ["b.example", "a.example:80", "a.example"] {
+        assert_eq!(
+            read(&[("host", host)]).unwrap(),
+            [b"a.example".to_vec()],
+            "{host}"
+        );
+    }
+    for hosts in [
+        &[("host", "a b")][..],
+        &[("host", "b.example"), ("host", "c.example")],
+    ] {
+        assert!(read(hosts).is_err(), "{hosts:?}");
+    }
 }
 
 #[test]

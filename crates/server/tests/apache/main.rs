@@ -25,6 +25,7 @@ mod apache_connections;
 mod apache_databases;
 mod apache_debian;
 mod apache_filters;
+mod apache_heads;
 mod apache_htaccess;
 mod apache_includes;
 mod apache_instances;

@@ -10,6 +10,7 @@ use super::{
     head::{Http1Head, append_built, connection_of},
     outgoing::Outgoing,
     step::{DispatchRequest, Sending, Then},
+    unsound::{self, Unsound},
     upgrade::{self, Preface},
 };
 use crate::{
@@ -105,7 +106,10 @@ pub fn serve(
         let head_bytes = match parse_request(&bytes[at..], &request_limits, index) {
             Ok(Parsed::Complete { head_bytes }) => head_bytes,
             Ok(Parsed::Partial) => return Next::Read { rest: at },
-            Err(reject) => return refuse(session, reject, &bytes[at..], out),
+            Err(reject) => {
+                worker.freshness.settle(origin);
+                return unparsed(session, &services.generation, reject, (bytes, at), out);
+            }
         };
         let request = &bytes[at..at + head_bytes];
         let view = HeadView::new(request, index);
@@ -183,7 +187,37 @@ fn dispatch(
             }),
             rest,
         },
-        Err(reject) => refuse(session, reject, request, out),
+        Err(reject) => match unsound::repaired(session, reject, request) {
+            Unsound::Repaired { request, .. } => Next::Dispatch { request, rest },
+            Unsound::Partial => refuse(session, reject, request, out),
+            Unsound::Refused(reject) => refuse(session, reject, request, out),
+        },
+    }
+}
+
+/// A head that is refused, unless the settings have it repaired.
+fn unparsed(
+    session: &mut Session,
+    generation: &Generation,
+    reject: Reject,
+    (bytes, at): (&[u8], usize),
+    out: &mut Vec<u8>,
+) -> Next {
+    let request = &bytes[at..];
+    let (request, consumed) = match unsound::repaired(session, reject, request) {
+        Unsound::Repaired { request, consumed } => (request, consumed),
+        Unsound::Partial => return Next::Read { rest: at },
+        Unsound::Refused(reject) => return refuse(session, reject, request, out),
+    };
+    if session.begin_request(generation, Metric::RequestsHttp1) == Begun::Banned {
+        return Next::Close {
+            cause: Cause::Banned,
+        };
+    }
+    session.identify(generation, request.head.view());
+    Next::Dispatch {
+        request,
+        rest: at + consumed,
     }
 }
 

@@ -19,6 +19,7 @@ mod start;
 mod step;
 mod tunnel;
 mod turn;
+mod unsound;
 mod upgrade;
 mod watch;
 

@@ -109,6 +109,7 @@ fn limits(limits: &model::Limits) -> Limits {
         target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max)
             .unwrap_or(u32::MAX),
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
+        authority_replaces_host: limits.authority_replaces_host,
         continuation_frames_max: number(limits.http2_continuations_max),
         resets_max: number(limits.http2_resets_max),
         resets_per_second: per_second(limits.http2_resets_max),

@@ -74,7 +74,6 @@ fn fields_of_stored_responses() {
         _ => ok(
             &[
                 FRESH,
-                ("Set-Cookie2", "a=b"),
                 ("Connection", "x-hop"),
                 ("X-Hop", "1"),
                 ("X-Kept", "1"),
@@ -89,10 +88,7 @@ fn fields_of_stored_responses() {
     );
     let plain = hit(&origin, "/fields", &[]);
     let of = |name: &str| plain.field(name).map(str::to_owned);
-    assert_eq!(
-        [of("set-cookie2"), of("x-hop"), of("x-kept")],
-        [None, None, Some("1".into())]
-    );
+    assert_eq!([of("x-hop"), of("x-kept")], [None, Some("1".into())]);
     assert_eq!(
         hit(&origin, "/range", &[]).field("content-range"),
         Some("odd")
