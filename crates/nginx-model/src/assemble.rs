@@ -203,6 +203,8 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
             .map_or(default.head_bytes_max, |(number, bytes)| {
                 number.saturating_mul(bytes).max(1024)
             }),
+        fields_are_bad_requests: true,
+        field_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),
         request_line_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),
         header_count_max: core.max_headers.unwrap_or(default.header_count_max),
         head_timeout_ms: core.client_header_timeout_ms.unwrap_or(60_000),

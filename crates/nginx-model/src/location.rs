@@ -214,32 +214,39 @@ impl LocationTree {
 
     /// Chooses the location of a path.
     pub fn choose(&self, path: &[u8], matcher: &mut dyn RegexMatcher) -> Choice {
+        self.descend(path, matcher).0
+    }
+
+    /// Chooses a location. `true`: expressions of outer levels do not replace it. A prefix with `^~`
+    /// keeps those of its own level away, and no others, as in nginx.
+    fn descend(&self, path: &[u8], matcher: &mut dyn RegexMatcher) -> (Choice, bool) {
         let (prefix, is_final) = match self.search(path) {
-            Search::Exact(location) => return Choice::Found(location),
-            Search::Slash(location) => return Choice::Slash(location),
-            Search::None => (None, false),
+            Search::Exact(location) => return (Choice::Found(location), true),
+            Search::Slash(location) => return (Choice::Slash(location), true),
+            Search::None => (Choice::None, false),
             Search::Prefix(location) => {
                 let is_final = location.kind == LocationKind::Prefix { is_final: true };
-                match location.inner.choose(path, matcher) {
-                    Choice::None => (Some(location), is_final),
-                    inner => return inner,
+                match location.inner.descend(path, matcher) {
+                    (inner, true) => return (inner, true),
+                    (Choice::None, false) => (Choice::Found(location), is_final),
+                    (inner, false) => (inner, is_final),
                 }
             }
         };
-        if !is_final {
-            for location in &self.regexes {
-                let LocationKind::Regex(regex) = &location.kind else {
-                    continue;
+        let regexes = self.regexes.iter().filter(|_| !is_final);
+        for location in regexes {
+            let LocationKind::Regex(regex) = &location.kind else {
+                continue;
+            };
+            if matcher.matches(regex) {
+                let inner = match location.inner.choose(path, matcher) {
+                    Choice::None => Choice::Found(Arc::clone(location)),
+                    inner => inner,
                 };
-                if matcher.matches(regex) {
-                    return match location.inner.choose(path, matcher) {
-                        Choice::None => Choice::Found(Arc::clone(location)),
-                        inner => inner,
-                    };
-                }
+                return (inner, true);
             }
         }
-        prefix.map_or(Choice::None, Choice::Found)
+        (prefix, false)
     }
 
     fn search(&self, path: &[u8]) -> Search {

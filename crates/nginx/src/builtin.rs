@@ -10,7 +10,7 @@ use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
 use saker_http::KnownField;
 use saker_net::proxy_preface;
-use saker_nginx_model::{modules::filters::UserId, variables::Builtin};
+use saker_nginx_model::{modules::filters::UserId, values::size, variables::Builtin};
 use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{Client, local_time, template};
 use std::{
@@ -147,7 +147,9 @@ impl Request<'_> {
             Builtin::Status => {
                 let Some((status, _)) = &self.state.response else {
                     self.state.wants_response = true;
-                    return None;
+                    // A page of an error knows what it is for.
+                    let status = self.state.error_status.unwrap_or_default();
+                    return text(&format_args!("{status:03}"));
                 };
                 text(status)
             }
@@ -158,7 +160,11 @@ impl Request<'_> {
             | Builtin::UpstreamResponseTime
             | Builtin::UpstreamResponseLength => self.upstream_value(builtin),
             Builtin::LimitRate => Some(match &self.state.limit_rate {
-                Some(rate) => rate.to_vec(),
+                Some(rate) => {
+                    let rate = std::str::from_utf8(rate).ok();
+                    let bytes = rate.and_then(size).unwrap_or_default();
+                    bytes.to_string().into_bytes()
+                }
                 None => b"0".to_vec(),
             }),
             Builtin::RequestTime => {

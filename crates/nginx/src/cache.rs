@@ -117,7 +117,7 @@ pub fn plan(
     true
 }
 
-/// The first byte of the first range that the client asks for; of the last bytes, it is 0.
+/// The first byte of the first range that the client asks for; the last bytes are behind all.
 fn first_byte(request: &Request<'_>) -> Option<u64> {
     let view = request.exchange.head.view();
     let value = view.known(saker_http::KnownField::Range)?;
@@ -126,7 +126,7 @@ fn first_byte(request: &Request<'_>) -> Option<u64> {
     let is_range = unit.eq_ignore_ascii_case(b"bytes=");
     let digits = std::str::from_utf8(digits).ok().filter(|_| is_range)?;
     match digits.is_empty() {
-        true => Some(0),
+        true => Some(u64::MAX),
         false => digits.parse().ok(),
     }
 }

@@ -19,7 +19,12 @@ pub fn wanted(request: &mut Request<'_>) -> Option<u64> {
         && !request.state.is_subrequest
         && request.state.content.is_none()
         && !request.exchange.body.is_end();
-    is_read.then(|| location.conf.core.body_buffer_bytes.unwrap_or(BUFFER_BYTES))
+    let bytes = location.conf.core.body_buffer_bytes;
+    let bytes = bytes.unwrap_or(BUFFER_BYTES);
+    // The buffer grows by a quarter at most where that is enough.
+    let length = request.exchange.body.length();
+    let fitting = length.filter(|length| *length < bytes.saturating_add(bytes / 4));
+    is_read.then(|| fitting.unwrap_or(bytes))
 }
 
 /// Reads the content, and keeps it for the variable.

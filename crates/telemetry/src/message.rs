@@ -125,7 +125,7 @@ messages! {
         "part of the state of the server before this one could not be taken over"
         "Nothing, if the versions are far apart: tickets, counters, or limits begin anew, as after a restart. Otherwise report it.";
     SUCCESSOR_LAUNCHED "SK0121" "core" Notice
-        "starting a new server, because the sandbox of this one allows too little for the configuration"
+        "starting a new server"
         "Nothing: the new server takes over without loss, or says what it lacks.";
     // 02: configuration.
     RELOADED "SK0201" "config" Notice "configuration reloaded" "Nothing.";

@@ -54,6 +54,14 @@ pub fn main(words: &[String], run_server: RunServer) -> ExitCode {
     }
 }
 
+/// Returns the file with the process id, if the program was called by nginx's name. `words`: with
+/// that name first.
+pub fn pid_file(words: &[String]) -> Option<PathBuf> {
+    let (name, rest) = words.split_first()?;
+    let arguments = Arguments::parse(rest).ok().filter(|_| is_name(name))?;
+    Some(load_nginx(&input(&arguments)).process.pid_file)
+}
+
 fn failed(why: &str) -> ExitCode {
     eprintln!("nginx: {why}");
     ExitCode::FAILURE

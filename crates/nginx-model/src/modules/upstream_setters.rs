@@ -486,15 +486,15 @@ fn byte(directive: &Directive) -> Result<u8, String> {
 
 /// Reads `proxy_set_body`. `None`: the content of the request.
 fn content(directive: &Directive, reading: &mut Reading<'_>) -> Result<Option<Text>, String> {
+    let is_read_anyway = reading.variables.reads_content;
     let text = reading.text(directive.argument(0))?;
     let of_request = Part::Variable(Variable::Builtin(Builtin::RequestBody));
     match &*text.parts {
-        [part] if *part == of_request => Ok(None),
-        parts if parts.contains(&of_request) => Err(
-            "\"proxy_set_body\" with \"$request_body\" and other text is not supported: the upstream \
-             would get less than the content of the request"
-                .to_owned(),
-        ),
+        [part] if *part == of_request => {
+            // The content goes on as it comes.
+            reading.variables.reads_content = is_read_anyway;
+            Ok(None)
+        }
         _ => Ok(Some(text)),
     }
 }

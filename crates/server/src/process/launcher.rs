@@ -5,6 +5,8 @@
 //! Caveat: the server that asks may be an attacker's by then. It sends a byte and nothing else: the
 //! successor is this program, with the arguments and the environment of the first start, and reads
 //! the configuration itself. One is started at a time.
+//! nginx's USR2 makes it the master of the old program: it stands in `nginx.pid.oldbin` until QUIT or
+//! TERM, and HUP brings the old program back, in a process that takes over from the new one.
 //! Out of scope: taking over, which the successor does (`upgrade`); the command line's way, which
 //! needs no launcher (`saker_cli`).
 
@@ -19,14 +21,28 @@ use saker_control::upgrade::{TAKE_OVER, VARIABLE};
 use saker_telemetry::{error_log, message};
 use std::{
     env,
+    fs::{self, File},
     io::{self, Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
+use tokio::{
+    runtime::{self, Runtime},
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+/// Why a successor is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The sandbox allows too little.
+    Outgrown,
+    /// nginx's USR2.
+    Upgrade,
+}
 
 /// The server's end.
 pub struct Launcher(UnixStream);
@@ -59,9 +75,16 @@ impl Launcher {
     }
 
     /// Asks for a successor. Whatever it lacks is in the error log.
-    pub fn launch(&self) {
-        match (&self.0).write_all(b"s") {
-            Ok(()) => error_log::log(&message::SUCCESSOR_LAUNCHED, format_args!("")),
+    pub fn launch(&self, cause: Cause) {
+        let (order, why) = match cause {
+            Cause::Outgrown => (
+                b"s",
+                "the sandbox of this one allows too little for the configuration",
+            ),
+            Cause::Upgrade => (b"u", "signal USR2"),
+        };
+        match (&self.0).write_all(order) {
+            Ok(()) => error_log::log(&message::SUCCESSOR_LAUNCHED, format_args!("{why}")),
             // So many were asked for already.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => error_log::log(&message::UPGRADE_FAILED, format_args!("{error}")),
@@ -78,14 +101,22 @@ pub fn run() -> io::Result<()> {
     let mut orders = io::stdin();
     // Orders that came meanwhile are for the same configuration.
     let mut order = [0; 64];
-    while orders.read(&mut order)? > 0 {
+    loop {
+        let count = orders.read(&mut order)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let is_upgrade = order.iter().take(count).any(|byte| *byte == b'u');
+        let old = is_upgrade.then(OldProgram::announce).flatten();
         match successor(&program).spawn() {
             Ok(mut child) if has_ended(&child, &orders) => drop(child.wait()),
-            Ok(_) => return Ok(()),
+            Ok(_) => {
+                old.into_iter().for_each(OldProgram::stand_in);
+                return Ok(());
+            }
             Err(error) => eprintln!("saker: cannot start {}: {error}", program.display()),
         }
     }
-    Ok(())
 }
 
 /// Waits for the end of the successor, or of the server, which has handed over then.
@@ -116,4 +147,84 @@ fn successor(program: &Path) -> Command {
         .process_group(0)
         .stdin(Stdio::null());
     command
+}
+
+/// The master of the old program after nginx's USR2: this process, in `nginx.pid.oldbin`. The file
+/// goes with it.
+struct OldProgram {
+    file: PathBuf,
+    runtime: Runtime,
+    ends: [Signal; 3],
+    hangup: Signal,
+    /// They mean nothing here, and would end the process.
+    _ignored: [Signal; 2],
+}
+
+impl OldProgram {
+    /// `None`: there is no file to be had, as the error output says.
+    fn announce() -> Option<OldProgram> {
+        let words: Vec<String> = env::args().collect();
+        let mut file = saker_cli::nginx::pid_file(&words)?.into_os_string();
+        file.push(".oldbin");
+        let file = PathBuf::from(file);
+        match OldProgram::write(file.clone()) {
+            Ok(old) => Some(old),
+            Err(error) => {
+                eprintln!("saker: cannot create {}: {error}", file.display());
+                None
+            }
+        }
+    }
+
+    fn write(file: PathBuf) -> io::Result<OldProgram> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let inside = runtime.enter();
+        let (quit, terminate) = (
+            signal(SignalKind::quit())?,
+            signal(SignalKind::terminate())?,
+        );
+        let ends = [quit, terminate, signal(SignalKind::interrupt())?];
+        let hangup = signal(SignalKind::hangup())?;
+        let user1 = signal(SignalKind::user_defined1())?;
+        let _ignored = [user1, signal(SignalKind::user_defined2())?];
+        drop(inside);
+        // A name in a folder of the server's user may be a link; it is not followed.
+        let _ = fs::remove_file(&file);
+        let mut created = File::options().write(true).create_new(true).open(&file)?;
+        writeln!(created, "{}", std::process::id())?;
+        Ok(OldProgram {
+            file,
+            runtime,
+            ends,
+            hangup,
+            _ignored,
+        })
+    }
+
+    /// Waits for the signal that ends the old program, or brings it back.
+    fn stand_in(mut self) {
+        let [quit, terminate, interrupt] = &mut self.ends;
+        let hangup = &mut self.hangup;
+        let comes_back = self.runtime.block_on(async {
+            tokio::select! {
+                _ = quit.recv() => false,
+                _ = terminate.recv() => false,
+                _ = interrupt.recv() => false,
+                _ = hangup.recv() => true,
+            }
+        });
+        // The file of the program may be the new one's by now, but not the program of this process.
+        let old = Path::new("/proc/self/exe");
+        if comes_back && let Err(error) = successor(old).spawn() {
+            eprintln!("saker: cannot start the old program: {error}");
+        }
+    }
+}
+
+impl Drop for OldProgram {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
 }

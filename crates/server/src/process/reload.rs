@@ -7,7 +7,7 @@
 //! Out of scope: settings that only a restart can change; the report lists them.
 
 use super::{
-    access_logs, acme::Prepared, broker, document_roots, error_log_settings, launcher::Launcher,
+    access_logs, acme::Prepared, broker, document_roots, error_log_settings, launcher::Cause,
     page_cache, supervisor::Supervisor, systemd::notify,
 };
 use saker_cli::source::on_one_line;
@@ -78,14 +78,15 @@ impl Supervisor {
     pub fn reload_or_succeed(&self) {
         // A refusal has been logged with all errors.
         if self.reload_now().is_err() && self.outgrown.get() {
-            self.launcher.iter().for_each(Launcher::launch);
+            let launchers = self.launcher.iter();
+            launchers.for_each(|launcher| launcher.launch(Cause::Outgrown));
         }
     }
 
     /// Starts the program file anew, to take over from this process.
     pub fn launch_successor(&self) {
         match self.launcher.as_ref() {
-            Some(launcher) => launcher.launch(),
+            Some(launcher) => launcher.launch(Cause::Upgrade),
             None => error_log::log(
                 &message::UPGRADE_FAILED,
                 format_args!("without a sandbox, `saker upgrade` starts a successor"),

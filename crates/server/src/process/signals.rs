@@ -39,7 +39,11 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => supervisor.ask_stop(!supervisor.is_stopping() && !supervisor.is_apache() && !supervisor.is_nginx()),
                 _ = self.interrupt.recv() => supervisor.ask_stop(!supervisor.is_stopping() && !supervisor.is_nginx()),
-                _ = self.quit.recv() => supervisor.ask_stop(supervisor.is_nginx() && !supervisor.is_stopping()),
+                _ = self.quit.recv() => match supervisor.is_nginx() {
+                    // A second one changes nothing.
+                    true if supervisor.is_stopping() => {}
+                    is_graceful => supervisor.ask_stop(is_graceful),
+                },
                 _ = self.window.recv() => if supervisor.is_apache() { supervisor.ask_stop_refusing() },
                 _ = self.hangup.recv() => begin_again(supervisor),
                 _ = self.user2.recv() => if supervisor.is_nginx() { supervisor.launch_successor() },

@@ -215,7 +215,7 @@ fn nginx_http_names_servers_and_trusts_quietly() {
     let pair = Pair::start(
         "nginx-http-names",
         &[],
-        "== http\nserver { listen {ip}:{q} ssl; server_name named.test; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
+        "== http\nserver { listen {ip}:{optional} ssl; server_name named.test; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
          return 200 '[$ssl_server_name] $ssl_session_reused'; }\n\
          server { listen {ip}:{r} ssl; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
          ssl_verify_client on; ssl_trusted_certificate {shared}/cert.pem; ssl_client_certificate {shared}/other.pem; return 200 '$ssl_client_verify'; }\n\
@@ -306,4 +306,102 @@ fn alone(dir: &TempDir, name: &str, tickets: &str) -> ServerProcess {
         .arg("--state-dir")
         .arg(dir.join(format!("state-{name}")));
     ServerProcess::start(&mut saker, address).unwrap()
+}
+
+#[test]
+fn nginx_http_answers_bad_certificates() {
+    let (optional, plain) = (free_port().unwrap(), free_port().unwrap());
+    let (optional, plain) = (optional.to_string(), plain.to_string());
+    let pair = Pair::start(
+        "nginx-http-verify",
+        &[("optional", optional.clone()), ("plain", plain.clone())],
+        "== http\nssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
+         ssl_client_certificate {shared}/other.pem; ssl_trusted_certificate {shared}/cert.pem;\n\
+         server { listen {ip}:{p} ssl http2; listen {ip}:{plain}; server_name on.test; ssl_verify_client on; \
+         location / { return 200 '$ssl_client_verify'; } }\n\
+         server { listen {ip}:{q} ssl; ssl_verify_client optional; error_page 495 /bad; error_page 496 = /none; \
+         location / { return 200 'in:$ssl_client_verify'; } location /bad { return 200 'bad'; } }",
+    );
+    let shared = pair.dir.join("").display().to_string();
+    let ask = |address: SocketAddr, port: &str, name: &str, version: &str| {
+        let port = match port {
+            "" => address.port().to_string(),
+            port => port.to_owned(),
+        };
+        let scheme = if version == "plain" { "http" } else { "https" };
+        let mut curl = Command::new(require("curl").unwrap());
+        curl.args(["-sk", "--max-time", "20", "-w", "|%{http_code}"]);
+        if version.starts_with("--") {
+            curl.args(version.split(' '));
+        }
+        if !name.is_empty() {
+            let (certificate, key) = name.split_once(' ').unwrap();
+            curl.args(["--cert", &format!("{shared}{certificate}")]);
+            curl.args(["--key", &format!("{shared}{key}")]);
+        }
+        let url = format!("{scheme}://{}:{port}/", address.ip());
+        let output = curl.arg(url).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let title = text
+            .split_once("<title>")
+            .and_then(|(_, rest)| rest.split_once('<'));
+        let status = text.rsplit_once('|').map_or("", |(_, status)| status);
+        match title {
+            Some((title, _)) => format!("{title}|{status}"),
+            None => text,
+        }
+    };
+    let (good, bad) = ("cert.pem key.pem", "stranger.pem stranger.key");
+    for version in ["--tls-max 1.2", "--tlsv1.3", "--http2"] {
+        let told = |name: &str| pair.both(|address| ask(address, "", name, version));
+        assert_eq!(told(bad), "400 The SSL certificate error|400", "{version}");
+        assert_eq!(
+            told(""),
+            "400 No required SSL certificate was sent|400",
+            "{version}"
+        );
+        // Again: no answer to another connection is kept.
+        assert_eq!(told(good), "SUCCESS|200", "{version}");
+        assert_eq!(told(bad), "400 The SSL certificate error|400", "{version}");
+    }
+    let told = |port: &str, name: &str, version: &str| {
+        pair.both(|address| ask(address, port, name, version))
+    };
+    assert_eq!(told(&optional, good, ""), "in:SUCCESS|200");
+    assert_eq!(told(&optional, "", ""), "in:NONE|200");
+    assert!(told(&optional, bad, "").starts_with("bad|"));
+    // An address without TLS asks for nothing, as in nginx.
+    assert_eq!(told(&plain, "", "plain"), "|200");
+}
+
+#[test]
+fn nginx_http_believes_prefaces_of_some() {
+    let pair = Pair::start(
+        "nginx-http-preface-levels",
+        &[],
+        "== http\nlog_format who '$remote_addr'; \
+         server { listen {ip}:{p} proxy_protocol; access_log {dir}/who.log who; \
+         location / { return 200 '$remote_addr|$proxy_protocol_addr|$proxy_protocol_port'; } \
+         location /known { set_real_ip_from 127.0.0.0/8; real_ip_header proxy_protocol; \
+         deny 192.0.2.9; root /nowhere; } \
+         location /none { set_real_ip_from 198.51.100.0/24; real_ip_header proxy_protocol; \
+         deny 192.0.2.9; root /nowhere; } }",
+    );
+    let ask = |address: SocketAddr, path: &str| {
+        let mut client = Client::connect(address).unwrap();
+        let header = "PROXY TCP4 192.0.2.9 192.0.2.1 5000 443\r\n";
+        let request =
+            format!("{header}GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.send(request.as_bytes()).unwrap();
+        let response = client.read_response().unwrap();
+        let is_text = response.status == 200;
+        let text = response.text().replace("127.0.0.2", "127.0.0.1");
+        (response.status, if is_text { text } else { String::new() })
+    };
+    let told = |path: &str| pair.both(|address| ask(address, path));
+    assert_eq!(told("/"), (200, "127.0.0.1|192.0.2.9|5000".to_owned()));
+    assert_eq!(told("/known").0, 403);
+    assert_eq!(told("/none").0, 404);
+    let lines = pair.logs("who.log", 3);
+    assert_eq!(lines, ["127.0.0.1", "192.0.2.9", "127.0.0.1"]);
 }

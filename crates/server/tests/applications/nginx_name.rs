@@ -236,3 +236,85 @@ fn nginx_name_limits_its_process() {
     );
     fs::write(&file, text).unwrap();
 }
+
+#[test]
+fn nginx_name_is_upgraded_by_signals() {
+    let site = Site::new("nginx-name-upgrade");
+    let (pid_file, old_file) = (
+        site.dir.join("nginx.pid"),
+        site.dir.join("nginx.pid.oldbin"),
+    );
+    let started = site.run("-c {conf}");
+    assert!(started.status.success(), "{}", err(&started));
+    let pid = || {
+        let text = fs::read_to_string(&pid_file).unwrap_or_default();
+        text.trim().to_owned()
+    };
+    let signal = |name: &str, pid: &str| {
+        let sent = Command::new("kill").args([name, pid]).status().unwrap();
+        assert!(sent.success());
+    };
+    let upgrade = || {
+        let before = pid();
+        signal("-USR2", &before);
+        wait_until("the new program serves", || {
+            let now = pid();
+            !now.is_empty() && now != before
+        });
+        wait_until("the old program has its file", || {
+            fs::read_to_string(&old_file).is_ok_and(|text| !text.trim().is_empty())
+        });
+        assert_eq!(site.answer().as_deref(), Some("hello\n"));
+        let old = fs::read_to_string(&old_file).unwrap().trim().to_owned();
+        assert_ne!(old, pid());
+        signal("-WINCH", &old);
+        old
+    };
+    let old = upgrade();
+    signal("-QUIT", &old);
+    wait_until("the old program is gone", || !old_file.exists());
+    assert_eq!(site.answer().as_deref(), Some("hello\n"));
+    // The server before the one before may finish; then the next may be replaced.
+    let old = upgrade();
+    let new = pid();
+    signal("-HUP", &old);
+    wait_until("the old program is back", || {
+        !old_file.exists() && !pid().is_empty() && pid() != new
+    });
+    assert_eq!(site.answer().as_deref(), Some("hello\n"));
+}
+
+#[test]
+fn nginx_name_reads_what_balancers_add() {
+    let site = Site::new("nginx-name-tlvs");
+    let conf = fs::read_to_string(site.dir.join("nginx.conf")).unwrap();
+    let conf = conf
+        .replace("listen 127", "listen   127")
+        .replace("; return 200", " proxy_protocol; return 200")
+        .replace(
+            "hello",
+            "$proxy_protocol_tlv_alpn|$proxy_protocol_tlv_0x05|$proxy_protocol_tlv_ssl_cn|$proxy_protocol_tlv_ssl_verify|$proxy_protocol_tlv_netns|$request_port$is_request_port",
+        );
+    site.dir.write("nginx.conf", conf).unwrap();
+    let started = site.run("-c {conf}");
+    assert!(started.status.success(), "{}", err(&started));
+    let tlv = |kind: u8, value: &[u8]| {
+        let length = u16::try_from(value.len()).unwrap().to_be_bytes();
+        [&[kind][..], &length, value].concat()
+    };
+    let tls = [&[1, 0, 0, 0, 7][..], &tlv(0x22, b"a.test")].concat();
+    let body = [
+        &[192, 0, 2, 1, 192, 0, 2, 2, 0, 80, 1, 187][..],
+        &tlv(1, b"h2"),
+        &tlv(5, b"id-1"),
+        &tlv(0x20, &tls),
+    ]
+    .concat();
+    let length = u16::try_from(body.len()).unwrap().to_be_bytes();
+    let head = [b"\r\n\r\n\0\r\nQUIT\n\x21\x11", &length[..], &body].concat();
+    let mut client = Client::connect(site.address).unwrap();
+    let request = b"GET / HTTP/1.1\r\nHost: a.test:8080\r\nConnection: close\r\n\r\n";
+    client.send(&[&head[..], request].concat()).unwrap();
+    let response = client.read_response().unwrap();
+    assert_eq!(response.text(), "h2|id-1|a.test|7||8080:\n");
+}
