@@ -162,6 +162,7 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
         limits: of.limits.clone(),
         canonical_port: of.canonical_port,
         https_redirect: of.https_redirect,
+        live_redirects: of.live_redirects.clone(),
         origin: of.origin.clone(),
     }
 }
