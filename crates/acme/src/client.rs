@@ -1,7 +1,7 @@
 //! HTTP client for authorities and the ask rule: one request per connection, on a thread that may
 //! block.
 //!
-//! Called by: `order`, `tend`, and `on_demand`. There are a dozen requests per order, so
+//! Called by: `order`, `tend`, and `on_demand`; the console's log-in at a provider. There are a dozen requests per order, so
 //! connections are not kept; sessions are resumed. Time, head, and body are limited.
 //! Out of scope: redirects (no directory sends them), proxies, HTTP/2.
 
@@ -46,6 +46,7 @@ const USER_AGENT: &str = concat!("saker/", env!("CARGO_PKG_VERSION"), " (ACME)")
 #[derive(Clone, Debug)]
 pub struct Client {
     tls: Arc<ClientConfig>,
+    agent: &'static str,
     retry_after_s: Arc<AtomicU64>,
 }
 
@@ -68,14 +69,21 @@ impl Client {
         let tls = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
         Ok(Client {
             tls,
+            agent: USER_AGENT,
             retry_after_s: Arc::default(),
         })
+    }
+
+    /// The same with another value of `User-Agent`.
+    pub fn named(self, agent: &'static str) -> Client {
+        Client { agent, ..self }
     }
 
     /// The same for another piece of work.
     pub fn fresh(&self) -> Client {
         Client {
             tls: self.tls.clone(),
+            agent: self.agent,
             retry_after_s: Arc::default(),
         }
     }
@@ -120,7 +128,42 @@ impl Client {
         }
     }
 
-    async fn send(&self, head: http::request::Parts, body: Bytes) -> io::Result<Response<Bytes>> {
+    /// The status and the content of the answer to a GET, or to a POST of a form.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn fetch(
+        &self,
+        url: &str,
+        fields: &[(&'static str, String)],
+        form: Option<String>,
+    ) -> Result<(u16, Vec<u8>), String> {
+        let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
+        let mut head = Request::builder().uri(uri);
+        if form.is_some() {
+            let kind = "application/x-www-form-urlencoded";
+            head = head
+                .method(Method::POST)
+                .header(http::header::CONTENT_TYPE, kind);
+        }
+        for (name, value) in fields {
+            head = head.header(*name, value);
+        }
+        let head = head.body(()).map_err(|error| error.to_string())?;
+        let body = form.unwrap_or_default().into();
+        let response = self.send(head.into_parts().0, body).await;
+        let response = response.map_err(|error| error.to_string())?;
+        let status = response.status().as_u16();
+        Ok((status, response.into_body().to_vec()))
+    }
+
+    async fn send(
+        &self,
+        mut head: http::request::Parts,
+        body: Bytes,
+    ) -> io::Result<Response<Bytes>> {
+        let agent = http::HeaderValue::from_static(self.agent);
+        head.headers.insert(http::header::USER_AGENT, agent);
         let tls = self.tls.clone();
         let blocking = blocking::run("acme-request", move || {
             exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX)
@@ -252,12 +295,8 @@ fn request(head: &http::request::Parts, host: &str, body: &[u8]) -> io::Result<V
     let own = head
         .headers
         .iter()
-        .filter(|(name, _)| *name != http::header::USER_AGENT)
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    let fields = own.chain([
-        (&b"User-Agent"[..], USER_AGENT.as_bytes()),
-        (b"Accept", b"*/*"),
-    ]);
+    let fields = own.chain([(&b"Accept"[..], &b"*/*"[..])]);
     let framing = if body.is_empty() {
         BodyFraming::None
     } else {

@@ -11,6 +11,7 @@ use crate::{
 };
 use saker_apache_syntax::{FileKind, Files as ApacheFiles, OnDiskPrivileged};
 use saker_config::{Diagnostic, Model, Severity};
+use saker_console::LiveChanges;
 use saker_nginx::OnDisk;
 use saker_nginx_syntax::Files as NginxFiles;
 use saker_pipeline::TraceStep;
@@ -28,6 +29,9 @@ pub fn explain(
     (method, url, headers): (&str, &str, &[(String, String)]),
 ) -> Result<Vec<TraceStep>, String> {
     let read = source.read()?;
+    if let Ok(changes) = LiveChanges::load(&read.model.server.state_dir) {
+        changes.apply(&read.model);
+    }
     let mut steps = Vec::new();
     let question = Question {
         method,

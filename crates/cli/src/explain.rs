@@ -12,9 +12,10 @@ use crate::{
     start,
 };
 use saker_config::{Diagnostics, Model};
+use saker_console::LiveChanges;
 use saker_pipeline::{FrontEnd, TraceStep};
 use saker_serving::services::MakeServices;
-use std::{fmt::Write as _, process::ExitCode, sync::Arc};
+use std::{fmt::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> ExitCode {
     let (model, front_end) = match configuration(&explain) {
@@ -27,13 +28,16 @@ pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> Exit
             Err(message) => cannot(message),
         };
     }
-    let mut steps = Vec::new();
     // Servers of `saker serve` have state directories of their own.
     let of_model = explain
         .serve
         .is_none()
         .then(|| model.server.state_dir.clone());
     let state_dir = explain.state_dir.clone().or(of_model);
+    let mut steps = Vec::new();
+    if let Some(state_dir) = &state_dir {
+        steps.extend(live_changes(state_dir, &model));
+    }
     let outcome = crate::dispatch_trace::explain(
         make_services,
         (model, front_end),
@@ -62,6 +66,21 @@ pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> Exit
     }
     let printed = output::print(render(&steps));
     outcome.map_or_else(cannot, |()| printed)
+}
+
+/// Puts the changes that operators have made in the running server in force, as it does; the steps
+/// say what was wrong with them.
+fn live_changes(state_dir: &Path, model: &Model) -> Vec<TraceStep> {
+    let complaints = match LiveChanges::load(state_dir) {
+        Ok(changes) => changes.apply(model),
+        Err(why) => vec![why],
+    };
+    let step = |why: String| TraceStep {
+        phase: "live_changes",
+        text: format!("changes of the running server are not taken into account: {why}"),
+        origin: None,
+    };
+    complaints.into_iter().map(step).collect()
 }
 
 /// The URL with its scheme and host.

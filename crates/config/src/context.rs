@@ -63,6 +63,7 @@ pub const STREAM_SERVER: Contexts = Contexts(1 << 52);
 pub const STREAM_LOG: Contexts = Contexts(1 << 53);
 pub const UPSTREAM_TLS: Contexts = Contexts(1 << 54);
 pub const CLUSTER_PEERS: Contexts = Contexts(1 << 55);
+pub const CONSOLE_OIDC: Contexts = Contexts(1 << 60);
 
 impl Contexts {
     pub const fn or(self, other: Contexts) -> Contexts {
@@ -212,6 +213,12 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[console]",
         "The console: pages and an API for operators. At most once in all files together; without \
          it, `saker console` opens one on this machine.",
+    ),
+    context(
+        CONSOLE_OIDC,
+        "console_oidc",
+        "[console.oidc]",
+        "Log-in to the console at an OpenID Connect provider, beside passwords and passkeys.",
     ),
     context(
         TRACING,

@@ -143,6 +143,29 @@
       table(document.getElementById("certificates"), ["Names", "Left"], certificates);
     };
 
+    const tops = async () => {
+      const answer = await fetch("/api/v1/top").catch(() => undefined);
+      if (answer?.ok) {
+        const found = await answer.json();
+        for (const holder of document.querySelectorAll("[data-top]")) {
+          const name = holder.dataset.top;
+          const rows = (found[name] ?? []).map((row) => {
+            const all = row.hits + row.misses + row.passes;
+            const rate = name === "prefixes" ? [[shown(100 * row.hits / all, "percent"), "number"]] : [];
+            return [[row.text, "long"], [String(row.count), "number"], ...rate];
+          });
+          const rate = name === "prefixes" ? ["Hits"] : [];
+          table(holder, [holder.dataset.heads, "Requests", ...rate], rows);
+          const scroll = holder.querySelector(".scroll");
+          if (scroll) { scroll.setAttribute("role", "region"); scroll.setAttribute("aria-label", name.replaceAll("_", " ")); }
+        }
+        const part = found.is_sampled ? " There are so many requests that a part of them is counted." : "";
+        document.getElementById("tops-hint").textContent = `${found.requests ?? 0} requests counted while this page is open.${part}`;
+        document.body.dataset.tops = String(found.requests ?? 0);
+      }
+      setTimeout(tops, 3000);
+    };
+    tops();
     for (const choice of document.querySelectorAll("[name=range]")) {
       choice.addEventListener("change", () => { range = choice.value; load(); });
     }
@@ -204,6 +227,38 @@
       while (body.rows.length > kept) body.deleteRow(-1);
     });
   };
+
+  const warm = () => {
+    const holder = document.getElementById("warm");
+    if (!holder) return;
+    const job = Number(holder.dataset.job);
+    const body = holder.querySelector("tbody");
+    const state = document.getElementById("warm-state");
+    const button = document.getElementById("warm-stop");
+    const kept = 500;
+    let from = 0;
+    const look = async () => {
+      const answer = await fetch(`/api/v1/cache/warm?job=${job}&from=${from}`);
+      const found = await answer.json();
+      if (!answer.ok) { state.textContent = found.error; button.hidden = true; return; }
+      const done = found.fetched + found.already_there + found.not_cacheable + found.failed;
+      state.textContent = `${found.is_over ? "Done" : "Fetching"}: ${found.fetched} fetched, ${found.already_there} were there, ${found.not_cacheable} cannot be cached, ${found.failed} failed, of ${found.known}.`;
+      const progress = document.getElementById("warm-progress");
+      progress.max = Math.max(1, found.known);
+      progress.value = done;
+      for (const line of found.lines) {
+        const row = body.insertRow();
+        for (const text of [line.url, line.outcome, line.text ?? ""]) row.append(element("td", text));
+      }
+      while (body.rows.length > kept) body.deleteRow(0);
+      from = found.next;
+      if (found.is_over) { button.hidden = true; document.body.dataset.warmed = "yes"; return; }
+      setTimeout(look, 1000);
+    };
+    button.addEventListener("click", () => fetch("/api/v1/cache/warm/stop", { method: "POST", body: JSON.stringify({ job }) }));
+    look();
+  };
+  warm();
 
   for (const place of document.querySelectorAll("[data-countdown]")) {
     let left = Number(place.dataset.countdown);

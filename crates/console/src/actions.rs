@@ -9,24 +9,16 @@ use crate::{
     editor::{self, normalized},
     exchange::{Form, Request, Response},
     gate::Admitted,
-    log_pages,
+    log_in_pages, log_pages, owner_pages,
     pages::{self, Notice, Shell},
-    passkey_pages, password,
+    passkey_pages, redirect_pages,
     routes::Action,
-    sessions::{By, Identity},
-    settings_pages, totp, upstream_pages,
-    users::{Account, Role, Secret},
-    wizard_pages,
+    sessions::Identity,
+    settings_pages, upstream_pages, warm_pages, wizard_pages,
 };
 use saker_control::{CacheVerb, PurgeOrder};
-use saker_telemetry::{error_log, message};
 use serde_json::Value;
-use std::{rc::Rc, sync::Arc};
-
-/// Name of those who come by a link.
-const LOCAL: &str = "local";
-/// Characters of a user name that the log shows.
-const NAME_SHOWN: usize = 64;
+use std::rc::Rc;
 
 /// Answers an admitted request.
 pub async fn answer(backend: &Rc<dyn Backend>, request: &Request, admitted: &Admitted) -> Response {
@@ -47,200 +39,14 @@ async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) ->
         Action::Script => assets::SCRIPT.answer(request),
         Action::ChartScript => assets::CHART_SCRIPT.answer(request),
         Action::ChartStyle => assets::CHART_STYLE.answer(request),
-        Action::LogIn => log_in(backend, request).await,
+        Action::LogIn => log_in_pages::by_password(backend, request).await,
         Action::LinkPage => pages::link(200, request.query.get("token"), None),
-        Action::UseLink => use_link(&**backend, request),
-        Action::LogInByPasskey => log_in_by_passkey(&**backend, request),
-        _ => log_in_page(&**backend, 200, None),
+        Action::UseLink => log_in_pages::by_link(&**backend, request),
+        Action::LogInByPasskey => log_in_pages::by_passkey(&**backend, request),
+        Action::BeginAtProvider => log_in_pages::begin_at_provider(&**backend, request).await,
+        Action::LogInByProvider => log_in_pages::by_provider(&**backend, request).await,
+        _ => log_in_pages::page(&**backend, 200, None),
     }
-}
-
-fn log_in_page(backend: &dyn Backend, status: u16, error: Option<&str>) -> Response {
-    let challenge = passkey_pages::challenge(backend);
-    let has_no_users = backend.state().users.borrow().is_empty();
-    pages::log_in(status, error, (has_no_users, &challenge))
-}
-
-/// Logs in with a passkey.
-fn log_in_by_passkey(backend: &dyn Backend, request: &Request) -> Response {
-    let (state, now_s) = (backend.state(), monotonic_s());
-    let admitted = state.limits.borrow_mut().admit(request.client, now_s);
-    if let Err(wait_s) = admitted {
-        let text = format!("There were too many attempts. Try again in {wait_s} s.");
-        let page = log_in_page(backend, 429, Some(&text));
-        return page.with("Retry-After", wait_s.to_string());
-    }
-    state.limits.borrow_mut().failed(request.client, now_s);
-    let account = match passkey_pages::log_in(backend, request) {
-        Ok(account) => account,
-        Err(error) => {
-            backend.count_log_in(false);
-            let facts = format_args!("passkey from {}: {error}", request.client);
-            error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
-            return log_in_page(backend, 403, Some(&error));
-        }
-    };
-    state.limits.borrow_mut().succeeded(request.client);
-    begin_as(backend, request, account)
-}
-
-/// Begins a session of a user.
-fn begin_as(backend: &dyn Backend, request: &Request, account: Account) -> Response {
-    let identity = Identity {
-        name: account.name,
-        role: account.role,
-        site: account.site,
-        is_account: true,
-        by: By::Session,
-    };
-    begin(backend, request, &identity, Some(account.stamp))
-}
-
-/// Logs in with a password.
-async fn log_in(backend: &Rc<dyn Backend>, request: &Request) -> Response {
-    let (form, state, now_s) = (request.form(), backend.state(), monotonic_s());
-    let refused = |status, text: &str| log_in_page(&**backend, status, Some(text));
-    if let Err(wait_s) = state.limits.borrow_mut().admit(request.client, now_s) {
-        let text = format!("There were too many attempts. Try again in {wait_s} s.");
-        return refused(429, &text).with("Retry-After", wait_s.to_string());
-    }
-    if let Err(error) = state.refresh_users(&backend.users_file()) {
-        let facts = format_args!("the users file cannot be read: {error}");
-        error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
-        return refused(
-            500,
-            "The users file cannot be read; the error log says why.",
-        );
-    }
-    // Counted before the outcome is known: attempts at the same time gain nothing.
-    state.limits.borrow_mut().failed(request.client, now_s);
-    let name = form.get("name").to_owned();
-    let account = state.users.borrow().user(&name).cloned();
-    if !is_password_right(
-        backend,
-        form.get("password"),
-        account.as_ref().map(|one| &one.secret),
-    )
-    .await
-        || !account
-            .as_ref()
-            .is_some_and(|account| is_code_right(&**backend, account, &form))
-    {
-        backend.count_log_in(false);
-        let shown: String = name.chars().take(NAME_SHOWN).collect();
-        let facts = format_args!("user {shown:?} from {}", request.client);
-        error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
-        return refused(403, "The name, the password, or the code is wrong.");
-    }
-    state.limits.borrow_mut().succeeded(request.client);
-    let Some(account) = account else {
-        return refused(403, "The name, the password, or the code is wrong.");
-    };
-    begin_as(&**backend, request, account)
-}
-
-/// Seconds of a clock that is never set back: limits must not last longer for it.
-fn monotonic_s() -> i64 {
-    i64::try_from(saker_net::clock::monotonic_ms() / 1000).unwrap_or(i64::MAX)
-}
-
-/// One at a time, on another thread: a verification takes memory and time.
-async fn is_password_right(
-    backend: &Rc<dyn Backend>,
-    given: &str,
-    secret: Option<&Secret>,
-) -> bool {
-    let hash = match secret {
-        Some(Secret::Password { hash, .. }) => Some(hash.clone()),
-        _ => None,
-    };
-    let given = given.to_owned();
-    let verifications = Arc::clone(&backend.state().verifications);
-    let Ok(_permit) = verifications.acquire_owned().await else {
-        return false;
-    };
-    let verify = move || password::verify(&given, hash.as_deref());
-    tokio::task::spawn_blocking(verify).await.unwrap_or(false)
-}
-
-/// Uses the code up; users without a secret need none.
-fn is_code_right(backend: &dyn Backend, account: &Account, form: &Form) -> bool {
-    let Secret::Password {
-        totp: Some(secret), ..
-    } = &account.secret
-    else {
-        return true;
-    };
-    let mut used = backend.state().used_codes.borrow_mut();
-    let last = used.get(&account.name).copied();
-    let now_s = saker_net::clock::realtime_s();
-    let interval = totp::verify(secret, form.get("code"), now_s, last);
-    if let Some(interval) = interval {
-        used.insert(account.name.clone(), interval);
-    }
-    interval.is_some()
-}
-
-fn use_link(backend: &dyn Backend, request: &Request) -> Response {
-    let (form, now_s) = (request.form(), saker_net::clock::realtime_s());
-    let is_good = backend
-        .state()
-        .sessions
-        .borrow_mut()
-        .use_link(form.get("token"), now_s);
-    if !is_good {
-        backend.count_log_in(false);
-        let facts = format_args!("link from {}", request.client);
-        error_log::log(&message::CONSOLE_LOGIN_REFUSED, facts);
-        let text = "The link was used already, or is too old. Run `saker console` for another.";
-        return pages::link(403, "", Some(text));
-    }
-    let identity = Identity {
-        name: LOCAL.into(),
-        role: Role::Administrator,
-        site: None,
-        is_account: false,
-        by: By::Session,
-    };
-    begin(backend, request, &identity, None)
-}
-
-/// Begins a session in place of the one that the browser had.
-fn begin(
-    backend: &dyn Backend,
-    request: &Request,
-    identity: &Identity,
-    stamp: Option<[u8; 32]>,
-) -> Response {
-    let state = backend.state();
-    if let Some(before) = cookie::token(request) {
-        state.sessions.borrow_mut().end(before);
-    }
-    let who = (identity, request.client);
-    if let Err(error) = audit::write(&backend.state_dir(), who, "log-in", Value::Null) {
-        return Response::error(500, &error);
-    }
-    let now_s = saker_net::clock::realtime_s();
-    let begun = state
-        .sessions
-        .borrow_mut()
-        .begin(&identity.name, identity.role, stamp, now_s);
-    let Some(token) = begun else {
-        return Response::error(500, "the system gives no random bytes");
-    };
-    backend.count_log_in(true);
-    let facts = format_args!(
-        "{} ({}) from {}",
-        identity.name,
-        identity.role.name(),
-        request.client
-    );
-    error_log::log(&message::CONSOLE_LOGIN, facts);
-    let first = match identity.role {
-        Role::Owner => "/requests",
-        _ => "/",
-    };
-    Response::see_other(first).with("Set-Cookie", cookie::set(&token, request.is_secure))
 }
 
 async fn page(
@@ -261,6 +67,19 @@ async fn page(
         Action::WhyPage => why(backend, shell, &request.query).await,
         Action::CachePage => cache(backend, shell, (identity, &request.query)).await,
         Action::PurgeForm => purge(backend, shell, (request, identity)).await,
+        Action::OwnerPage
+        | Action::OwnerPropose
+        | Action::OwnerApply
+        | Action::OwnerConfirm
+        | Action::OwnerRollBack => {
+            let who = (identity, request.client);
+            owner_pages::answer(backend, shell, who, (action, &request.form())).await
+        }
+        Action::WarmPage => warm_pages::page(shell, &request.query),
+        Action::WarmForm => {
+            let who = (identity, request.client);
+            warm_pages::submit(backend, shell, who, &request.form()).await
+        }
         Action::AuditPage => {
             pages::audit(shell, &audit::last(&backend.state_dir(), api::AUDIT_MAX))
         }
@@ -287,7 +106,12 @@ async fn page(
             passkey_pages::change(backend, shell, (request, identity), is_new)
         }
         Action::UpstreamsPage => upstream_pages::upstreams(backend, shell, None),
-        Action::MemberForm | Action::PhpForm | Action::RenewForm => {
+        Action::RedirectsPage => redirect_pages::page(backend, shell, identity, None),
+        Action::RedirectForm => {
+            let who = (identity, request.client);
+            redirect_pages::submit(backend, shell, who, &request.form())
+        }
+        Action::MemberForm | Action::ServerForm | Action::PhpForm | Action::RenewForm => {
             let who = (identity, request.client);
             upstream_pages::submit(backend, shell, who, (action, &request.form()))
         }

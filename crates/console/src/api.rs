@@ -8,10 +8,10 @@
 use crate::{
     Backend, CheckedConfiguration, Question, audit, ban_pages, editor,
     exchange::{Form, Request, Response},
-    log_files, openapi,
+    log_files, openapi, owner_pages, redirect_pages,
     routes::Action,
     sessions::Identity,
-    settings_pages, site_scope, upstream_pages,
+    settings_pages, site_scope, upstream_pages, warm_pages,
 };
 use saker_config::form;
 use saker_control::{BanVerb, CacheVerb, PurgeOrder};
@@ -68,6 +68,7 @@ async fn look(
         Action::Explain => explain(backend, question(query)?).await?,
         Action::CacheStatistics => cache(backend, identity, CacheVerb::Stat).await?,
         Action::CacheEntries => cache(backend, identity, entries(query)).await?,
+        Action::WarmProgress => warm_pages::look(backend, identity, query).await?,
         Action::Bans => backend
             .control()
             .bans(&BanVerb::List)
@@ -80,11 +81,22 @@ async fn look(
             let form = form::form(&open.text, query.get("table")).map_err(|error| (404, error))?;
             settings_pages::to_json(&open, &form)
         }
+        Action::SiteSettings => owner_pages::settings(backend, identity)?,
         Action::Upstreams => json!({
             "ok": true,
             "upstreams": backend.control().status().to_json()["upstreams"],
             "php_pools": backend.php_pools(),
+            "changes": backend.live_changes().to_json(),
         }),
+        Action::Redirects => json!({
+            "ok": true,
+            "redirects": redirect_pages::redirects(backend, identity),
+        }),
+        Action::Tops => {
+            let mut tops = backend.tops();
+            tops["ok"] = true.into();
+            tops
+        }
         Action::Logs => {
             let files = backend.log_files().into_iter();
             let files = files
@@ -123,6 +135,11 @@ async fn change(
             };
             purge(backend, who, order(&body)?, is_dry).await?
         }
+        Action::ApplySite | Action::ConfirmSite | Action::RollBackSite => {
+            owner_pages::change(backend, who, action, &body).await?
+        }
+        Action::Warm => warm_pages::begin(backend, who, &body).await?,
+        Action::StopWarming => warm_pages::stop(backend, who, &body).await?,
         Action::Check => {
             let proposed = editor::propose(backend, text("file")?, text("text")?).await;
             let proposal = proposed.map_err(|error| (400, error))?;
@@ -135,9 +152,14 @@ async fn change(
         }
         Action::Ban => ban_pages::change(backend, who, "ban", &body)?,
         Action::Unban => ban_pages::change(backend, who, "unban", &body)?,
-        Action::ChangeMember | Action::RestartPhp | Action::RenewCertificate => {
-            upstream_pages::change(backend, who, action, &body)?
+        Action::AddRedirect | Action::RemoveRedirect => {
+            redirect_pages::change(backend, who, action == Action::AddRedirect, &body)?
         }
+        Action::ChangeMember
+        | Action::AddServer
+        | Action::RemoveServer
+        | Action::RestartPhp
+        | Action::RenewCertificate => upstream_pages::change(backend, who, action, &body)?,
         Action::ChangeSettings => {
             change_settings(backend, (text("file")?, text("table")?), &body["values"]).await?
         }

@@ -4,12 +4,13 @@
 //! Caveat: everything runs on the main thread; what takes long returns a future that waits for
 //! another thread.
 
-use crate::ConsoleState;
+use crate::{ConsoleState, LiveChange, LiveChanges};
 use saker_config::model::Console;
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{history::History, tail::Tail};
 use saker_pipeline::LocalFuture;
 use saker_tls::Acceptor;
+use serde_json::Value;
 use std::{
     cell::RefCell,
     path::{Path, PathBuf},
@@ -67,17 +68,15 @@ pub enum Language {
     Other,
 }
 
-/// A change of members of an upstream, until the server ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberChange {
-    /// Nothing is sent to it but requests of sessions that are bound to it.
-    Drain,
-    /// It is used again.
-    Resume,
-    /// Weight; `None`: the configuration's.
-    Weight(Option<u32>),
-    /// Kept connections are given up, and earlier failures are forgotten.
-    Reconnect,
+/// A document to fetch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetch {
+    pub url: String,
+    /// Authorities besides those of the system.
+    pub ca_file: Option<PathBuf>,
+    pub fields: Vec<(&'static str, String)>,
+    /// A form, for a POST.
+    pub form: Option<String>,
 }
 
 /// A log file that can be shown.
@@ -121,14 +120,16 @@ pub trait Backend {
     /// All certificates, those in files too.
     fn certificates(&self) -> Vec<CertificateReport>;
 
-    /// Changes members of an upstream of the running server; a reload keeps that. Returns their
-    /// number.
-    fn change_members(
-        &self,
-        upstream: &str,
-        member: &str,
-        change: MemberChange,
-    ) -> Result<usize, String>;
+    /// Changes the running server without a reload; later reloads and restarts keep that. Returns
+    /// the number of members or redirects.
+    fn change_live(&self, change: &LiveChange) -> Result<usize, String>;
+
+    /// The changes of the running server so far.
+    fn live_changes(&self) -> LiveChanges;
+
+    /// The most frequent URLs, clients, and so on; counting goes on for a few seconds after each
+    /// call.
+    fn tops(&self) -> Value;
 
     /// Renews the automatic certificate of a name.
     fn renew_certificate(&self, name: &str) -> Result<(), String>;
@@ -144,6 +145,9 @@ pub trait Backend {
 
     /// Dispatches a request that is never sent.
     fn explain(&self, question: Question) -> LocalFuture<'_, Result<Vec<TraceLine>, String>>;
+
+    /// Fetches a document from another server: its status and content.
+    fn fetch(&self, fetch: Fetch) -> LocalFuture<'_, Result<(u16, Vec<u8>), String>>;
 
     fn language(&self) -> Language;
 

@@ -1,31 +1,53 @@
-//! The session cookie.
+//! The session cookie, and the cookie of a log-in that is under way at a provider.
 //!
-//! Called by: log-in and log-out, which set it; the gate, which reads it.
-//! Caveat: over TLS its name has the prefix `__Host-` (RFC 6265bis section 4.1.3.2), so that no
-//! other host and no plain response can set it.
+//! Called by: log-in and log-out, which set them; the gate, which reads the session's.
+//! Caveat: over TLS names have the prefix `__Host-` (RFC 6265bis section 4.1.3.2), so that no other
+//! host and no plain response can set them. A provider sends the browser back from another site, so
+//! the cookie of that log-in is `Lax`; the session's is `Strict`.
 
 use crate::exchange::Request;
 
-fn name(is_secure: bool) -> &'static str {
+const SESSION: &str = "saker-console";
+const ATTEMPT: &str = "saker-console-login";
+
+fn prefix(is_secure: bool) -> &'static str {
     match is_secure {
-        true => "__Host-saker-console",
-        false => "saker-console",
+        true => "__Host-",
+        false => "",
     }
 }
 
 /// The value of `Set-Cookie` for a new session; an empty token removes the cookie.
 pub fn set(token: &str, is_secure: bool) -> String {
-    let secure = if is_secure { "; Secure" } else { "" };
     let age = if token.is_empty() { "; Max-Age=0" } else { "" };
-    format!(
-        "{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}{age}",
-        name(is_secure)
-    )
+    line((SESSION, token), is_secure, &format!("Strict{age}"))
 }
 
-/// The token of the request; two cookies of the name are none, because one of them was planted.
+/// The value of `Set-Cookie` for a log-in at a provider; an empty one removes the cookie.
+pub fn set_attempt(sealed: &str, is_secure: bool, lifetime_s: i64) -> String {
+    let age = if sealed.is_empty() { 0 } else { lifetime_s };
+    line((ATTEMPT, sealed), is_secure, &format!("Lax; Max-Age={age}"))
+}
+
+fn line((name, value): (&str, &str), is_secure: bool, rest: &str) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let prefix = prefix(is_secure);
+    format!("{prefix}{name}={value}; Path=/; HttpOnly; SameSite={rest}{secure}")
+}
+
+/// The token of the request.
 pub fn token(request: &Request) -> Option<&str> {
-    let wanted = name(request.is_secure).as_bytes();
+    value(request, SESSION)
+}
+
+/// The log-in under way at a provider, sealed.
+pub fn attempt(request: &Request) -> Option<&str> {
+    value(request, ATTEMPT)
+}
+
+/// The value of a cookie; two cookies of the name are none, because one of them was planted.
+fn value<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+    let wanted = format!("{}{name}", prefix(request.is_secure)).into_bytes();
     let view = request.head.view();
     let mut found = view
         .all("cookie")
@@ -34,9 +56,9 @@ pub fn token(request: &Request) -> Option<&str> {
             let at = pair.iter().position(|byte| *byte == b'=')?;
             (pair[..at].trim_ascii() == wanted).then(|| pair[at + 1..].trim_ascii())
         });
-    let (token, other) = (found.next()?, found.next());
+    let (value, other) = (found.next()?, found.next());
     other
         .is_none()
-        .then_some(token)
-        .and_then(|token| std::str::from_utf8(token).ok())
+        .then_some(value)
+        .and_then(|value| std::str::from_utf8(value).ok())
 }

@@ -145,6 +145,14 @@ fn confirm_time(backend: &dyn Backend, chosen_s: Option<i64>) -> Result<i64, Str
     }
 }
 
+/// The name of an author. That of an owner cannot be another user's: names have no spaces.
+pub fn author(identity: &Identity) -> String {
+    match &identity.site {
+        Some(site) => format!("{} (owner of {site})", identity.name),
+        None => identity.name.clone(),
+    }
+}
+
 /// Writes a file and reloads.
 pub async fn apply(
     backend: &dyn Backend,
@@ -177,7 +185,7 @@ pub async fn apply(
     let version = Version {
         id: new_id(now_s).ok_or("the system gives no random bytes")?,
         file: target.clone(),
-        by: who.0.name.clone(),
+        by: author(who.0),
         at_s: now_s,
         after: digest_of(text),
     };

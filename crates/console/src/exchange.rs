@@ -117,6 +117,18 @@ impl Response {
         self
     }
 
+    /// The path that the response sends the client to.
+    pub fn location(&self) -> Option<&str> {
+        let mut found = self.fields.iter().filter(|(name, _)| *name == "Location");
+        found.next().map(|(_, value)| value.as_str())
+    }
+
+    /// The fields of a name.
+    pub fn fields_named(&self, name: &str) -> Vec<(&'static str, String)> {
+        let found = self.fields.iter().filter(|(own, _)| *own == name);
+        found.cloned().collect()
+    }
+
     /// The head as it is sent. `length`: `None` for an event stream, which ends with its
     /// connection.
     pub fn head(&self, length: Option<usize>, stays: bool) -> String {

@@ -22,10 +22,15 @@ mod events;
 mod exchange;
 mod gate;
 mod history_files;
+mod live_changes;
 mod log_files;
 mod log_in;
+mod log_in_pages;
 mod log_pages;
+mod oidc;
 mod openapi;
+mod owner_pages;
+mod owner_settings;
 mod pages;
 mod passkey_pages;
 mod passkey_store;
@@ -33,6 +38,8 @@ mod passkeys;
 mod password;
 mod pending_change;
 mod reading;
+mod redirect_pages;
+mod route_parameters;
 mod routes;
 mod serve;
 mod sessions;
@@ -42,12 +49,14 @@ mod state;
 mod totp;
 mod upstream_pages;
 mod users;
+mod warm_pages;
 mod wizard_pages;
 mod wizards;
 
 pub use backend::{
-    Backend, CheckedConfiguration, Finding, Language, LogFile, MemberChange, Question, TraceLine,
+    Backend, CheckedConfiguration, Fetch, Finding, Language, LogFile, Question, TraceLine,
 };
+pub use live_changes::{LiveChange, LiveChanges, MemberChange, SiteRedirect};
 use saker_config::{Diagnostic, Model};
 pub use serve::serve;
 pub use state::ConsoleState;

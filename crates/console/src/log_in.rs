@@ -82,6 +82,11 @@ impl LogInLimits {
     }
 }
 
+/// Seconds of a clock that is never set back: limits must not last longer for it.
+pub fn monotonic_s() -> i64 {
+    i64::try_from(saker_net::clock::monotonic_ms() / 1000).unwrap_or(i64::MAX)
+}
+
 /// A client of IPv6 has a network of addresses.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {

@@ -3,7 +3,10 @@
 //! Called by: `api`.
 //! Caveat: answers are described as objects; their fields are those of the command line's JSON.
 
-use crate::routes::{Access, Kind, Parameter, ROUTES, Route};
+use crate::{
+    route_parameters::Parameter,
+    routes::{Access, Kind, ROUTES, Route},
+};
 use serde_json::{Map, Value, json};
 
 pub fn document() -> Value {

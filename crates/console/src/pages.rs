@@ -85,12 +85,14 @@ struct LogInPage<'p> {
     error: Option<&'p str>,
     has_no_users: bool,
     challenge: &'p str,
+    /// Host of the provider.
+    provider: Option<&'p str>,
 }
 
 pub fn log_in(
     status: u16,
     error: Option<&str>,
-    (has_no_users, challenge): (bool, &str),
+    (has_no_users, challenge, provider): (bool, &str, Option<&str>),
 ) -> Response {
     let version = env!("CARGO_PKG_VERSION");
     respond(
@@ -100,8 +102,22 @@ pub fn log_in(
             error,
             has_no_users,
             challenge,
+            provider,
         },
     )
+}
+
+#[derive(Template)]
+#[template(path = "logged_in.html")]
+struct LoggedInPage<'p> {
+    version: &'static str,
+    first: &'p str,
+}
+
+/// A page that goes on to the first one.
+pub fn logged_in(first: &str) -> Response {
+    let version = env!("CARGO_PKG_VERSION");
+    respond(200, &LoggedInPage { version, first })
 }
 
 #[derive(Template)]

@@ -5,7 +5,7 @@
 //! Caveat: a path is compared byte by byte; there are no patterns, and no decoding.
 //! Out of scope: what an action does (`actions`, `api`).
 
-use crate::users::Role;
+use crate::{route_parameters::*, users::Role};
 
 /// Clients that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +31,13 @@ pub enum Kind {
     Events,
 }
 
-/// A value that a client gives: in the query of GET, in the JSON object of POST.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    pub name: &'static str,
-    /// As in JSON Schema; `strings` is an array of strings.
-    pub schema: &'static str,
-    pub required: bool,
-    pub summary: &'static str,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     LogInPage,
     LogIn,
     LogInByPasskey,
+    BeginAtProvider,
+    LogInByProvider,
     LinkPage,
     UseLink,
     LogOut,
@@ -59,11 +51,18 @@ pub enum Action {
     WhyPage,
     CachePage,
     PurgeForm,
+    WarmPage,
+    WarmForm,
     ConfigurationPage,
     ProposeForm,
     ApplyForm,
     ConfirmForm,
     RollBackForm,
+    OwnerPage,
+    OwnerPropose,
+    OwnerApply,
+    OwnerConfirm,
+    OwnerRollBack,
     SettingsPage,
     SettingsForm,
     WizardsPage,
@@ -76,6 +75,9 @@ pub enum Action {
     UnbanForm,
     UpstreamsPage,
     MemberForm,
+    ServerForm,
+    RedirectsPage,
+    RedirectForm,
     PhpForm,
     RenewForm,
     PasskeysPage,
@@ -90,11 +92,20 @@ pub enum Action {
     CacheStatistics,
     CacheEntries,
     Purge,
+    Warm,
+    WarmProgress,
+    StopWarming,
     Bans,
     Ban,
     Unban,
     Upstreams,
     ChangeMember,
+    AddServer,
+    RemoveServer,
+    Redirects,
+    AddRedirect,
+    RemoveRedirect,
+    Tops,
     RestartPhp,
     RenewCertificate,
     Logs,
@@ -105,6 +116,10 @@ pub enum Action {
     Apply,
     Confirm,
     RollBack,
+    SiteSettings,
+    ApplySite,
+    ConfirmSite,
+    RollBackSite,
     Settings,
     ChangeSettings,
     Reload,
@@ -136,6 +151,7 @@ const OPERATOR: Access = Access::Role(Role::Operator);
 /// Owners, too, for what is of their site.
 const SITE_VIEWER: Access = Access::Site(Role::Viewer);
 const SITE_OPERATOR: Access = Access::Site(Role::Operator);
+const SITE_ADMINISTRATOR: Access = Access::Site(Role::Administrator);
 const ADMINISTRATOR: Access = Access::Role(Role::Administrator);
 
 const fn route(
@@ -172,167 +188,6 @@ const fn large(route: Route) -> Route {
     }
 }
 
-const fn value(
-    name: &'static str,
-    schema: &'static str,
-    required: bool,
-    summary: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        schema,
-        required,
-        summary,
-    }
-}
-
-const RANGE: &[Parameter] = &[
-    value(
-        "range",
-        "string",
-        false,
-        "`15m` (by the second) or `24h` (by the minute)",
-    ),
-    value(
-        "seconds",
-        "integer",
-        false,
-        "So many of the last seconds, instead of a range",
-    ),
-];
-const FILTER: &[Parameter] = &[
-    value(
-        "host",
-        "string",
-        false,
-        "Part of the requested host or of the site's name",
-    ),
-    value("path", "string", false, "Part of the path or query"),
-    value("client", "string", false, "Beginning of the client address"),
-    value("status", "integer", false, "Status, or its first digit"),
-    value("duration_ms", "integer", false, "Shortest duration"),
-    value(
-        "cache",
-        "string",
-        false,
-        "Part of what the response says about the cache",
-    ),
-];
-const QUESTION: &[Parameter] = &[
-    value("url", "string", true, "URL, or path for the default site"),
-    value("method", "string", false, "Method; default GET"),
-    value(
-        "header",
-        "strings",
-        false,
-        "Request field, as `Name: value`",
-    ),
-];
-const ENTRIES: &[Parameter] = &[
-    value(
-        "url",
-        "string",
-        false,
-        "URL, or path of all sites; shows its variants",
-    ),
-    value("site", "string", false, "Without `url`: pages of this site"),
-];
-const ORDER: &[Parameter] = &[
-    value("urls", "strings", false, "URLs, or paths of all sites"),
-    value("tags", "strings", false, "Tags"),
-    value("bans", "strings", false, "Expressions, as Varnish's bans"),
-    value("site", "string", false, "Host name of the site"),
-    value("all", "boolean", false, "Everything"),
-    value(
-        "soft",
-        "boolean",
-        false,
-        "Make pages stale instead of removing them",
-    ),
-    value("dry_run", "boolean", false, "Only count the pages"),
-];
-const FILE: &[Parameter] = &[value(
-    "file",
-    "string",
-    false,
-    "File of the configuration; default: the first",
-)];
-const PROPOSAL: &[Parameter] = &[
-    value("file", "string", true, "File of the configuration"),
-    value("text", "string", true, "Its new text"),
-];
-const APPLICATION: &[Parameter] = &[
-    value("file", "string", true, "File of the configuration"),
-    value("text", "string", true, "Its new text"),
-    value(
-        "base",
-        "string",
-        true,
-        "`digest` of the text that was edited",
-    ),
-    value(
-        "confirm_time_s",
-        "integer",
-        false,
-        "Time for confirming, 10 to 3600; default: `confirm_time` in [console]",
-    ),
-];
-const TABLE: &[Parameter] = &[
-    value(
-        "file",
-        "string",
-        false,
-        "File of the configuration; default: the first",
-    ),
-    value(
-        "table",
-        "string",
-        false,
-        "Table, as `site.0.tls`; default: the top of the file",
-    ),
-];
-const SETTINGS: &[Parameter] = &[
-    value("file", "string", true, "File of the configuration"),
-    value("table", "string", true, "Table, as `site.0.tls`"),
-    value(
-        "values",
-        "object",
-        true,
-        "Values by key, as text; an empty one removes its key",
-    ),
-];
-const BLOCKS: &[Parameter] = &[value(
-    "addresses",
-    "strings",
-    true,
-    "IP addresses and CIDR blocks",
-)];
-const BAN: &[Parameter] = &[
-    value("addresses", "strings", true, "IP addresses and CIDR blocks"),
-    value("seconds", "integer", false, "Duration; default: for good"),
-    value("reason", "string", false, "Reason, for the list"),
-];
-const MEMBER: &[Parameter] = &[
-    value("upstream", "string", true, "Name of the upstream"),
-    value("member", "string", true, "Address of the member"),
-    value(
-        "action",
-        "string",
-        true,
-        "`drain`, `resume`, `weight`, or `reconnect`",
-    ),
-    value(
-        "weight",
-        "integer",
-        false,
-        "For `weight`: 1 to 1000; default: the configuration's",
-    ),
-];
-const POOL: &[Parameter] = &[value("pool", "string", true, "Name of the PHP pool")];
-const NAME: &[Parameter] = &[value("name", "string", true, "Host name")];
-const LOG: &[Parameter] = &[value("file", "string", true, "Log file, by its path")];
-const CHANGE: &[Parameter] = &[value("id", "string", true, "Id of the applied change")];
-
 use Action as A;
 use Kind::{Api, Asset, Events, Page};
 
@@ -341,6 +196,14 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/login", PUBLIC, Page, A::LogInPage),
     route("POST", "/login", PUBLIC, Page, A::LogIn),
     route("POST", "/login/passkey", PUBLIC, Page, A::LogInByPasskey),
+    route("GET", "/login/oidc", PUBLIC, Page, A::BeginAtProvider),
+    route(
+        "GET",
+        "/login/oidc/callback",
+        PUBLIC,
+        Page,
+        A::LogInByProvider,
+    ),
     route("GET", "/link", PUBLIC, Page, A::LinkPage),
     route("POST", "/link", PUBLIC, Page, A::UseLink),
     route("GET", "/assets/console.css", PUBLIC, Asset, A::Style),
@@ -363,6 +226,37 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/requests/why", VIEWER, Page, A::WhyPage),
     route("GET", "/cache", SITE_VIEWER, Page, A::CachePage),
     route("POST", "/cache/purge", SITE_OPERATOR, Page, A::PurgeForm),
+    route("GET", "/site", SITE_ADMINISTRATOR, Page, A::OwnerPage),
+    route(
+        "POST",
+        "/site/propose",
+        SITE_ADMINISTRATOR,
+        Page,
+        A::OwnerPropose,
+    ),
+    route(
+        "POST",
+        "/site/apply",
+        SITE_ADMINISTRATOR,
+        Page,
+        A::OwnerApply,
+    ),
+    route(
+        "POST",
+        "/site/confirm",
+        SITE_ADMINISTRATOR,
+        Page,
+        A::OwnerConfirm,
+    ),
+    route(
+        "POST",
+        "/site/roll-back",
+        SITE_ADMINISTRATOR,
+        Page,
+        A::OwnerRollBack,
+    ),
+    route("GET", "/cache/warm", OPERATOR, Page, A::WarmPage),
+    large(route("POST", "/cache/warm", OPERATOR, Page, A::WarmForm)),
     route(
         "GET",
         "/configuration",
@@ -440,6 +334,21 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/bans/unban", OPERATOR, Page, A::UnbanForm),
     route("GET", "/upstreams", VIEWER, Page, A::UpstreamsPage),
     route("POST", "/upstreams/member", OPERATOR, Page, A::MemberForm),
+    route(
+        "POST",
+        "/upstreams/server",
+        ADMINISTRATOR,
+        Page,
+        A::ServerForm,
+    ),
+    route("GET", "/redirects", SITE_VIEWER, Page, A::RedirectsPage),
+    route(
+        "POST",
+        "/redirects/change",
+        SITE_ADMINISTRATOR,
+        Page,
+        A::RedirectForm,
+    ),
     route("POST", "/upstreams/php", OPERATOR, Page, A::PhpForm),
     route("POST", "/upstreams/renew", OPERATOR, Page, A::RenewForm),
     route("GET", "/audit", ADMINISTRATOR, Page, A::AuditPage),
@@ -495,6 +404,27 @@ pub const ROUTES: &[Route] = &[
         "Purges pages, or counts those that a purge would concern.",
         ORDER,
     ),
+    large(api(
+        route("POST", "/api/v1/cache/warm", OPERATOR, Api, A::Warm),
+        "Begins to fetch pages of this server into the cache; answers with the number of the job.",
+        WARM,
+    )),
+    api(
+        route("GET", "/api/v1/cache/warm", OPERATOR, Api, A::WarmProgress),
+        "Progress of a warm-up, and results.",
+        WARM_LOOK,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/cache/warm/stop",
+            OPERATOR,
+            Api,
+            A::StopWarming,
+        ),
+        "Ends a warm-up.",
+        WARM_STOP,
+    ),
     api(
         route("GET", "/api/v1/bans", VIEWER, Api, A::Bans),
         "Banned clients, with reasons and remaining times.",
@@ -525,6 +455,61 @@ pub const ROUTES: &[Route] = &[
         ),
         "Drains a member of an upstream, uses it again, weights it, or connects to it anew.",
         MEMBER,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/upstreams/servers/add",
+            ADMINISTRATOR,
+            Api,
+            A::AddServer,
+        ),
+        "Adds a server to an upstream, or one of the configuration that was removed again.",
+        NEW_SERVER,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/upstreams/servers/remove",
+            ADMINISTRATOR,
+            Api,
+            A::RemoveServer,
+        ),
+        "Removes a server from an upstream; requests that it has go on.",
+        OLD_SERVER,
+    ),
+    api(
+        route("GET", "/api/v1/redirects", SITE_VIEWER, Api, A::Redirects),
+        "Redirects that were added to the running server.",
+        &[],
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/redirects/add",
+            SITE_ADMINISTRATOR,
+            Api,
+            A::AddRedirect,
+        ),
+        "Adds a redirect to a site, or changes the one for the path.",
+        REDIRECT,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/redirects/remove",
+            SITE_ADMINISTRATOR,
+            Api,
+            A::RemoveRedirect,
+        ),
+        "Removes a redirect that was added to the running server.",
+        OLD_REDIRECT,
+    ),
+    api(
+        route("GET", "/api/v1/top", VIEWER, Api, A::Tops),
+        "The most frequent URLs, clients, user agents, errors, and path prefixes. They are counted \
+         while they are asked for: the first answer begins, and 15 seconds without another end.",
+        &[],
     ),
     api(
         route("POST", "/api/v1/php/restart", OPERATOR, Api, A::RestartPhp),
@@ -634,6 +619,50 @@ pub const ROUTES: &[Route] = &[
         "The text of a file with other values, and its diagnostics; nothing is written.",
         SETTINGS,
     )),
+    api(
+        route(
+            "GET",
+            "/api/v1/site/settings",
+            SITE_ADMINISTRATOR,
+            Api,
+            A::SiteSettings,
+        ),
+        "For owners: the settings of the site that they change, with their values.",
+        &[],
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/site/apply",
+            SITE_ADMINISTRATOR,
+            Api,
+            A::ApplySite,
+        ),
+        "For owners: changes settings of the site. It is undone unless it is confirmed in time.",
+        SITE_VALUES,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/site/confirm",
+            SITE_ADMINISTRATOR,
+            Api,
+            A::ConfirmSite,
+        ),
+        "For owners: keeps their applied change.",
+        CHANGE,
+    ),
+    api(
+        route(
+            "POST",
+            "/api/v1/site/roll-back",
+            SITE_ADMINISTRATOR,
+            Api,
+            A::RollBackSite,
+        ),
+        "For owners: undoes their applied change at once.",
+        CHANGE,
+    ),
     api(
         route("POST", "/api/v1/reload", ADMINISTRATOR, Api, A::Reload),
         "Loads the configuration again.",

@@ -10,7 +10,7 @@ use crate::{
     connection::Connection,
     editor, events,
     exchange::Response,
-    gate,
+    gate, oidc,
     reading::{ReadError, ReadHead, read_body, read_head},
     routes::Kind,
 };
@@ -129,6 +129,7 @@ async fn answer(
     let state = backend.state();
     // Log-in tells about errors; to the gate there are no users then.
     let _ = state.refresh_users(&users);
+    state.set_provider(console.oidc.as_ref().map(oidc::stamp));
     let now_s = saker_net::clock::realtime_s();
     let is_head = read.request.head.view().method_token() == b"HEAD";
     let admitted = match gate::admit(&read.request, &console, state, now_s) {

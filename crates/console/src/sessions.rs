@@ -42,12 +42,26 @@ pub enum By {
     Token,
 }
 
+/// The reason for a session, which lasts no longer than it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A link of `saker console`.
+    Link,
+    /// A line of the users file, by its stamp.
+    Account([u8; 32]),
+    /// A log-in at the provider, by the stamp of its settings.
+    Provider {
+        stamp: [u8; 32],
+        /// The site of an owner.
+        site: Option<String>,
+    },
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Session {
     name: String,
     role: Role,
-    /// Stamp of the line in the users file; `None`: by a link.
-    stamp: Option<[u8; 32]>,
+    proof: Proof,
     began_s: i64,
     used_s: i64,
 }
@@ -61,6 +75,8 @@ pub struct Sessions {
     sessions: HashMap<[u8; 32], Session>,
     /// Time of their end, by the hash of their tokens.
     links: HashMap<[u8; 32], i64>,
+    /// Stamp of the provider's settings in force.
+    provider: Option<[u8; 32]>,
 }
 
 impl Default for Sessions {
@@ -73,19 +89,14 @@ impl Default for Sessions {
             secret: key,
             sessions: HashMap::new(),
             links: HashMap::new(),
+            provider: None,
         }
     }
 }
 
 impl Sessions {
     /// Begins a session and returns its token; `None`: the system gives no random bytes.
-    pub fn begin(
-        &mut self,
-        name: &str,
-        role: Role,
-        stamp: Option<[u8; 32]>,
-        now_s: i64,
-    ) -> Option<String> {
+    pub fn begin(&mut self, name: &str, role: Role, proof: Proof, now_s: i64) -> Option<String> {
         let token = self.new_token()?;
         self.sessions.retain(|_, session| session.is_alive(now_s));
         if self.sessions.len() >= SESSIONS_MAX {
@@ -99,7 +110,7 @@ impl Sessions {
         let session = Session {
             name: name.to_owned(),
             role,
-            stamp,
+            proof,
             began_s: now_s,
             used_s: now_s,
         };
@@ -129,10 +140,17 @@ impl Sessions {
         }
         let hash = sha256(token.as_bytes());
         let session = self.sessions.get_mut(&hash)?;
-        let user = session.stamp.and_then(|_| users.user(&session.name));
-        let is_same = session.stamp.is_none_or(|stamp| {
-            user.is_some_and(|user| user.stamp == stamp && user.role == session.role)
-        });
+        let user = match session.proof {
+            Proof::Account(_) => users.user(&session.name),
+            _ => None,
+        };
+        let is_same = match &session.proof {
+            Proof::Link => true,
+            Proof::Account(stamp) => {
+                user.is_some_and(|user| user.stamp == *stamp && user.role == session.role)
+            }
+            Proof::Provider { stamp, .. } => self.provider == Some(*stamp),
+        };
         if !is_same || !session.is_alive(now_s) {
             self.sessions.remove(&hash);
             return None;
@@ -144,9 +162,17 @@ impl Sessions {
             name: session.name.clone(),
             role: session.role,
             is_account: user.is_some(),
-            site: user.and_then(|user| user.site.clone()),
+            site: match &session.proof {
+                Proof::Provider { site, .. } => site.clone(),
+                _ => user.and_then(|user| user.site.clone()),
+            },
             by: By::Session,
         })
+    }
+
+    /// Takes note of the provider's settings; sessions of other settings end.
+    pub fn set_provider(&mut self, stamp: Option<[u8; 32]>) {
+        self.provider = stamp;
     }
 
     /// Everything that the server after an upgrade needs to go on with the sessions: the key, and
@@ -154,9 +180,15 @@ impl Sessions {
     pub fn hand_over(&self) -> Value {
         let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let sessions = self.sessions.iter().map(|(hash, session)| {
+            let (stamp, site) = match &session.proof {
+                Proof::Link => (None, None),
+                Proof::Account(stamp) => (Some(stamp), None),
+                Proof::Provider { stamp, site } => (Some(stamp), Some(site)),
+            };
             json!({
                 "hash": encode(hash), "name": session.name, "role": session.role.name(),
-                "stamp": session.stamp.map(|stamp| encode(&stamp)),
+                "stamp": stamp.map(|stamp| encode(stamp)),
+                "is_of_provider": site.is_some(), "site": site,
                 "began_s": session.began_s, "used_s": session.used_s,
             })
         });
@@ -226,14 +258,18 @@ fn bytes(value: &Value) -> Option<[u8; 32]> {
 }
 
 fn session(offer: &Value) -> Option<([u8; 32], Session)> {
-    let stamp = match &offer["stamp"] {
-        Value::Null => None,
-        stamp => Some(bytes(stamp)?),
+    let proof = match &offer["stamp"] {
+        Value::Null => Proof::Link,
+        stamp if offer["is_of_provider"] == true => Proof::Provider {
+            stamp: bytes(stamp)?,
+            site: offer["site"].as_str().map(str::to_owned),
+        },
+        stamp => Proof::Account(bytes(stamp)?),
     };
     let session = Session {
         name: offer["name"].as_str()?.to_owned(),
         role: offer["role"].as_str()?.parse().ok()?,
-        stamp,
+        proof,
         began_s: offer["began_s"].as_i64()?,
         used_s: offer["used_s"].as_i64()?,
     };
@@ -255,7 +291,7 @@ mod tests {
         let (mut sessions, users) = (Sessions::default(), Users::default());
         let mut begin = |now_s| {
             sessions
-                .begin("local", Role::Administrator, None, now_s)
+                .begin("local", Role::Administrator, Proof::Link, now_s)
                 .expect("begun")
         };
         let (idle, busy, ended) = (begin(0), begin(0), begin(0));
@@ -279,7 +315,7 @@ mod tests {
     fn only_tokens_of_this_process_count() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
         let token = sessions
-            .begin("local", Role::Viewer, None, 0)
+            .begin("local", Role::Viewer, Proof::Link, 0)
             .expect("begun");
         let (id, tag) = token.split_once('.').expect("signed");
         let mut other = Sessions::default();
@@ -301,9 +337,14 @@ mod tests {
     fn sessions_go_on_in_a_successor() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
         let token = sessions
-            .begin("local", Role::Operator, None, 5)
+            .begin("local", Role::Operator, Proof::Link, 5)
             .expect("begun");
-        sessions.begin("ada", Role::Viewer, Some([7; 32]), 6);
+        sessions.begin("ada", Role::Viewer, Proof::Account([7; 32]), 6);
+        let by_provider = Proof::Provider {
+            stamp: [9; 32],
+            site: Some("a.example".into()),
+        };
+        let owner = sessions.begin("oidc:eve", Role::Owner, by_provider, 6);
         let offer = sessions.hand_over();
         assert!(!offer.to_string().contains(&token[..20]), "{offer}");
         let mut successor = Sessions::default();
@@ -314,6 +355,15 @@ mod tests {
             (identity.name.as_str(), identity.role),
             ("local", Role::Operator)
         );
+        let owner = owner.expect("begun");
+        assert!(successor.identity(&owner, &users, 7).is_none());
+        successor.take_over(&offer);
+        successor.set_provider(Some([9; 32]));
+        let identity = successor.identity(&owner, &users, 7).expect("alive");
+        assert_eq!(identity.site.as_deref(), Some("a.example"));
+        assert!(!identity.is_account && identity.role == Role::Owner);
+        successor.set_provider(Some([8; 32]));
+        assert!(successor.identity(&owner, &users, 7).is_none());
         for broken in [
             Value::Null,
             json!({ "key": "x" }),
@@ -332,7 +382,7 @@ mod tests {
     fn a_user_that_is_gone_has_no_session() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
         let token = sessions
-            .begin("ada", Role::Viewer, Some([1; 32]), 0)
+            .begin("ada", Role::Viewer, Proof::Account([1; 32]), 0)
             .expect("begun");
         assert!(sessions.identity(&token, &users, 0).is_none());
     }
@@ -357,7 +407,7 @@ mod tests {
     fn sessions_are_bounded() {
         let (mut sessions, users) = (Sessions::default(), Users::default());
         let all: Vec<_> = (0..=SESSIONS_MAX as i64)
-            .filter_map(|now_s| sessions.begin("local", Role::Viewer, None, now_s))
+            .filter_map(|now_s| sessions.begin("local", Role::Viewer, Proof::Link, now_s))
             .collect();
         assert!(sessions.identity(&all[0], &users, 70).is_none());
         assert!(sessions.identity(&all[1], &users, 70).is_some());

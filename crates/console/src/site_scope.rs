@@ -11,7 +11,7 @@ use saker_live::tail::Filter;
 use serde_json::{Value, json};
 
 /// The site that an identity is limited to.
-fn site(identity: &Identity) -> Option<&str> {
+pub fn site(identity: &Identity) -> Option<&str> {
     match identity.role {
         // One that is no site's name: an owner without a site owns nothing.
         Role::Owner => Some(identity.site.as_deref().unwrap_or("")),

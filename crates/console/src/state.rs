@@ -6,6 +6,7 @@
 
 use crate::{
     log_in::LogInLimits,
+    oidc::OidcState,
     passkey_store::Challenges,
     pending_change::Editor,
     sessions::{By, Identity, Sessions},
@@ -35,6 +36,8 @@ pub struct ConsoleState {
     pub(crate) used_codes: RefCell<HashMap<String, i64>>,
     /// Challenges for passkeys.
     pub(crate) challenges: RefCell<Challenges>,
+    /// Log-in at the provider.
+    pub(crate) oidc: OidcState,
     pub(crate) verifications: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     pub(crate) editor: Editor,
@@ -49,6 +52,7 @@ impl Default for ConsoleState {
             limits: RefCell::default(),
             used_codes: RefCell::default(),
             challenges: RefCell::default(),
+            oidc: OidcState::default(),
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             editor: Editor::default(),
@@ -79,6 +83,11 @@ impl ConsoleState {
     pub(crate) fn refresh_users(&self, path: &Path) -> Result<(), String> {
         let refreshed = self.users.borrow_mut().refresh(path);
         refreshed.map_err(|error| error.to_string())
+    }
+
+    /// Takes note of the provider in force.
+    pub(crate) fn set_provider(&self, stamp: Option<[u8; 32]>) {
+        self.sessions.borrow_mut().set_provider(stamp);
     }
 
     pub(crate) fn token_identity(&self, token: &str) -> Option<Identity> {

@@ -1,11 +1,12 @@
 //! The page of upstreams, PHP pools, and automatic certificates, and what operators do to them.
 //!
 //! Called by: `actions`, and the API, for orders.
-//! Caveat: nothing here is written to the configuration, and nothing is reloaded.
+//! Caveat: nothing here is written to the configuration, and nothing is reloaded; changes of
+//! members and servers are kept in the state directory.
 //! Out of scope: the state of members (`saker_config::model::MemberState`).
 
 use crate::{
-    Backend, MemberChange, audit,
+    Backend, LiveChange, MemberChange, audit,
     exchange::{Form, Response},
     pages::{Notice, Shell, respond},
     routes::Action,
@@ -42,6 +43,9 @@ struct UpstreamsPage {
     shell: Shell,
     notice: Option<Notice>,
     members: Vec<Member>,
+    upstreams: Vec<String>,
+    /// Upstream and address of servers of the configuration that are not used.
+    removed: Vec<(String, String)>,
     pools: Vec<String>,
     certificates: Vec<Certificate>,
 }
@@ -51,6 +55,8 @@ pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) ->
     let report = backend.control().status().to_json();
     let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
     let count = |one: &Value, name: &str| one[name].as_u64().unwrap_or(0);
+    let upstreams = report["upstreams"].as_array().into_iter().flatten();
+    let names = upstreams.map(|one| text(one, "name")).collect();
     let mut members = Vec::new();
     for upstream in report["upstreams"].as_array().into_iter().flatten() {
         for one in upstream["members"].as_array().into_iter().flatten() {
@@ -80,6 +86,8 @@ pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) ->
         shell,
         notice,
         members,
+        upstreams: names,
+        removed: backend.live_changes().removed(),
         pools: backend.php_pools(),
         certificates: certificates.collect(),
     };
@@ -103,6 +111,11 @@ pub fn submit(
     } else if form.get("weight").trim().is_empty() {
         order.remove("weight");
     }
+    let action = match (action, form.get("action")) {
+        (Action::ServerForm, "remove") => Action::RemoveServer,
+        (Action::ServerForm, _) => Action::AddServer,
+        (action, _) => action,
+    };
     let notice = match change(backend, who, action, &Value::Object(order)) {
         Ok(_) => Notice::good("It is done."),
         Err((_, error)) => Notice::wrong(&error),
@@ -138,11 +151,25 @@ pub fn change(
             backend.renew_certificate(name).map_err(wrong)?;
         }
         _ => {
-            let change = member_change(text("action")?, &order["weight"])?;
-            let (upstream, member) = (text("upstream")?, text("member")?);
+            let upstream = text("upstream")?.to_owned();
+            let change = match action {
+                Action::AddServer => LiveChange::AddServer {
+                    upstream,
+                    url: text("url")?.trim().to_owned(),
+                },
+                Action::RemoveServer => LiveChange::RemoveServer {
+                    upstream,
+                    member: text("member")?.to_owned(),
+                },
+                _ => LiveChange::Member {
+                    upstream,
+                    member: text("member")?.to_owned(),
+                    change: member_change(text("action")?, &order["weight"])?,
+                },
+            };
             note("change upstream", order.clone())?;
-            let count = backend.change_members(upstream, member, change);
-            return Ok(json!({ "ok": true, "count": count.map_err(wrong)? }));
+            let count = backend.change_live(&change).map_err(wrong)?;
+            return Ok(json!({ "ok": true, "count": count }));
         }
     }
     Ok(json!({ "ok": true }))

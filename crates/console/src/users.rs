@@ -299,6 +299,19 @@ fn role_word(role: Role, site: Option<&str>) -> Result<String, UsersError> {
     }
 }
 
+/// Reads what [`role_word`] writes.
+pub fn role_of(word: &str) -> Result<(Role, Option<String>), String> {
+    let (role, site) = match word.split_once(':') {
+        Some(("owner", site)) if is_site(site) => (Role::Owner, Some(site.to_owned())),
+        Some(_) => return Err(format!("invalid role `{word}`")),
+        None => (word.parse()?, None),
+    };
+    match role == Role::Owner && site.is_none() {
+        true => Err("an owner needs a site (owner:SITE)".into()),
+        false => Ok((role, site)),
+    }
+}
+
 fn is_site(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -373,14 +386,7 @@ fn account(line: &str) -> Result<Account, String> {
             "invalid name `{name}` (1 to {NAME_BYTES_MAX} letters, digits, or characters of ._-@+)"
         ));
     }
-    let (role, site) = match role.split_once(':') {
-        Some(("owner", site)) if is_site(site) => (Role::Owner, Some(site.to_owned())),
-        Some(_) => return Err(format!("invalid role `{role}`")),
-        None => (role.parse()?, None),
-    };
-    if role == Role::Owner && site.is_none() {
-        return Err("an owner needs a site (owner:SITE)".into());
-    }
+    let (role, site) = role_of(role)?;
     let secret = match (kind, rest) {
         ("user", [hash]) => password_of(hash, None)?,
         ("user", [hash, totp]) => password_of(hash, Some(totp))?,

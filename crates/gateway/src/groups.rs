@@ -24,8 +24,15 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Returns the group of an upstream.
+    /// Returns the group of an upstream, with the servers that it has now.
     pub fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
+        match upstream.revision.get() {
+            Some(revised) => self.own_group(&revised),
+            None => self.own_group(upstream),
+        }
+    }
+
+    fn own_group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
         let key = Arc::as_ptr(upstream) as usize;
         if self.groups.borrow().len() >= GROUPS_MAX {
             self.drop_unused();
@@ -82,6 +89,21 @@ mod tests {
         let backend = Backend::new(Protocol::Bytes, BackendAddress::Tcp { host, port });
         let members = vec![Member::new(backend, Tuning::default())];
         Arc::new(Upstream::new("one", members))
+    }
+
+    #[test]
+    fn a_revised_upstream_has_another_group_and_the_same_connections() {
+        let (groups, configured) = (Groups::default(), upstream(1));
+        let before = groups.group(&configured);
+        let mut members = configured.members.clone();
+        members.extend(upstream(2).members.clone());
+        let revised = Arc::new(Upstream::new("one", members));
+        configured.revision.set(Some(revised));
+        let after = groups.group(&configured);
+        assert_eq!((before.pools.len(), after.pools.len()), (1, 2));
+        assert!(Rc::ptr_eq(&before.pools[0], &after.pools[0]));
+        configured.revision.set(None);
+        assert!(Rc::ptr_eq(&groups.group(&configured), &before));
     }
 
     #[test]

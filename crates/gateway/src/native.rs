@@ -81,7 +81,7 @@ pub fn call(
         script
     });
     Some(UpstreamRequest {
-        to: UpstreamTarget::Upstream(Arc::clone(&proxy.upstream)),
+        to: UpstreamTarget::Upstream(proxy.upstream.current()),
         target: with_query(paths.path, exchange),
         script,
         manner: last_options.get(exchange, proxy, trust),

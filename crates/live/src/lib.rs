@@ -10,3 +10,4 @@ pub mod history;
 pub mod process;
 pub mod sampler;
 pub mod tail;
+pub mod tops;

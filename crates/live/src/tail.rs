@@ -6,13 +6,14 @@
 //! line is the client's, and hostile: pages must escape it.
 //! Out of scope: switching the loggers on and off (`Loggers::watch`).
 
+use crate::tops::Tops;
 use saker_telemetry::latency::{BucketCounts, Histogram};
 use serde_json::{Value, json};
 use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -122,6 +123,10 @@ pub struct Tail {
     /// Number of watchers, which is read without the lock.
     watching: AtomicUsize,
     latencies: Histogram,
+    /// The most frequent of everything; `None`: no operator looks at them.
+    tops: Mutex<Option<Tops>>,
+    /// Tells that there are some, which is read without the lock.
+    counts_tops: AtomicBool,
 }
 
 impl Tail {
@@ -137,6 +142,23 @@ impl Tail {
 
     pub fn latencies(&self) -> BucketCounts {
         self.latencies.counts()
+    }
+
+    /// Begins to count the most frequent URLs, clients, and so on, or goes on; `false` forgets
+    /// them.
+    pub fn count_tops(&self, is_wanted: bool) {
+        let mut tops = self.tops.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_wanted {
+            true => drop(tops.get_or_insert_default()),
+            false => *tops = None,
+        }
+        self.counts_tops.store(is_wanted, Ordering::Relaxed);
+    }
+
+    /// The most frequent of everything since counting began.
+    pub fn tops(&self) -> Value {
+        let tops = self.tops.lock().unwrap_or_else(PoisonError::into_inner);
+        tops.as_ref().map_or(Value::Null, Tops::to_json)
     }
 
     /// Keeps loggers running for as long as the returned value lives.
@@ -173,9 +195,24 @@ impl Tail {
         if let Some(duration_us) = duration_us {
             self.latencies.observe(duration_us);
         }
-        if !self.has_watchers() {
+        let counts_tops = self.counts_tops.load(Ordering::Relaxed);
+        if !self.has_watchers() && !counts_tops {
             return;
         }
+        if counts_tops {
+            let line = line();
+            let mut tops = self.tops.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(tops) = tops.as_mut() {
+                tops.note(&line);
+            }
+            drop(tops);
+            return self.show(|| line);
+        }
+        self.show(line);
+    }
+
+    /// Shows a request to those that watch.
+    fn show(&self, line: impl FnOnce() -> Line) {
         let mut watchers = self.lock();
         let has_room = |watcher: &Watcher| watcher.lines.len() < LINES_MAX;
         if !watchers.1.iter().any(has_room) {
@@ -281,6 +318,23 @@ mod tests {
         assert!(tail.watch(Filter::default()).is_none());
         drop((more, watching));
         assert!(!tail.is_watched() && tail.watch(Filter::default()).is_some());
+    }
+
+    #[test]
+    fn tops_are_counted_while_they_are_wanted() {
+        let tail = Arc::new(Tail::default());
+        tail.note(Some(1), || unreachable!("no line is made"));
+        tail.count_tops(true);
+        let watching = tail.watch(Filter::default()).expect("the first");
+        tail.note(Some(1), || line("/a", 200));
+        tail.count_tops(true);
+        tail.note(None, || line("/a", 200));
+        assert_eq!(tail.tops()["requests"], 2);
+        assert_eq!(watching.take().lines.len(), 2);
+        tail.count_tops(false);
+        drop(watching);
+        tail.note(Some(1), || unreachable!("no line is made"));
+        assert_eq!(tail.tops(), Value::Null);
     }
 
     #[test]

@@ -163,6 +163,7 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
         canonical_port: of.canonical_port,
         https_redirect: of.https_redirect,
         is_for_peers: of.is_for_peers,
+        live_redirects: of.live_redirects.clone(),
         origin: of.origin.clone(),
     }
 }

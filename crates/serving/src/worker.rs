@@ -123,6 +123,12 @@ impl Worker {
         self.watch(self.shared.tail.is_watched());
     }
 
+    /// Empties the route cache.
+    pub(crate) fn forget_routes(&self) {
+        let generation = Arc::clone(&self.services.borrow().generation);
+        *self.route_cache.borrow_mut() = route_cache(&generation, &self.shared);
+    }
+
     /// Switches the loggers of operators that watch on or off.
     pub(crate) fn watch(&self, is_on: bool) {
         let services = self.services.borrow();

@@ -63,6 +63,9 @@ pub enum Command {
     Warm(Arc<WarmJob>, usize),
     /// An operator watches requests, or no longer does.
     Watch(bool),
+    /// An operator has changed redirects: nothing is answered from the route cache that was
+    /// decided before.
+    ForgetRoutes,
     /// Bans have changed: open connections check whether they are affected.
     LookAtBans,
     /// Close idle connections, let requests finish. New connections are still taken.
@@ -226,6 +229,7 @@ impl ThreadState {
                 .drain(..)
                 .for_each(|server| server.leave()),
             Command::Watch(is_on) => worker.watch(is_on),
+            Command::ForgetRoutes => worker.forget_routes(),
             Command::LookAtBans => worker.deadlines.wake_all(),
             Command::WindDown => {
                 worker.draining.set(Draining::Earlier);

@@ -1,4 +1,5 @@
-//! Checks `[site.auth.ldap]`, `[site.auth.jwt]`, and `[site.auth.oidc]`, and reads their key files.
+//! Checks `[site.auth.ldap]`, `[site.auth.jwt]`, `[site.auth.oidc]`, and `[console.oidc]`, and reads
+//! their key files.
 //!
 //! Called by: `whole`, before `auth`.
 //! Caveat: a route's rules are the site's with its own keys over them, so each file is read once,
@@ -9,7 +10,10 @@
 use crate::{
     configuration::Configuration,
     diagnostic::Diagnostic,
-    model::{AuthRules, JwtRules, LdapRules, LocatedPath, OidcRules, Origin, Secret, Settings},
+    model::{
+        AuthRules, ConsoleOidc, JwtRules, LdapRules, LocatedPath, OidcRules, Origin, Secret,
+        Settings,
+    },
 };
 use saker_identity::{KeySet, SealKeys};
 use saker_net::privileged;
@@ -52,6 +56,10 @@ impl Files {
 
 pub(super) fn complete(configuration: &mut Configuration) {
     let (mut files, mut found) = (Files::default(), Vec::<Complaint>::new());
+    let console = configuration.console.as_mut();
+    if let Some(oidc) = console.and_then(|(console, _)| console.oidc.as_mut()) {
+        found.extend(of_console(oidc, &mut files).err());
+    }
     for site in &mut configuration.sites {
         let mut note = |rules: &mut AuthRules, files: &mut Files| {
             if let Err(complaint) = one(rules, files)
@@ -303,41 +311,94 @@ fn tokens(rules: &mut JwtRules, files: &mut Files) -> Result<(), Complaint> {
 }
 
 fn provider(rules: &mut OidcRules, files: &mut Files) -> Result<(), Complaint> {
-    let fail = |message: &str, help| Err((rules.origin.clone(), message.to_owned(), help));
-    if rules.issuer.is_empty() {
-        return fail(
-            "missing `issuer` in [site.auth.oidc]",
-            "add the URL of the provider, such as issuer = \"https://id.example.org\"",
-        );
-    }
-    if rules.client_id.is_empty() {
-        return fail(
-            "missing `client_id` in [site.auth.oidc]",
-            "register the site at the provider, and add the id that it gives",
-        );
-    }
-    if rules.client_secret.is_some() && rules.client_secret_file.is_some() {
-        return fail(
-            "`client_secret` and `client_secret_file` exclude each other",
-            "remove one of them",
-        );
+    let client = ClientOf {
+        table: "[site.auth.oidc]",
+        origin: &rules.origin,
+        issuer: &rules.issuer,
+        id: &rules.client_id,
+        has_secret: rules.client_secret.is_some(),
+        secret_file: rules.client_secret_file.as_ref(),
+    };
+    if let Some(secret) = client.checked(files)? {
+        (rules.client_secret, rules.client_secret_file) = (Some(secret), None);
     }
     if rules.callback == rules.logout {
-        return fail(
-            "`callback` and `logout` in [site.auth.oidc] are the same path",
+        return Err((
+            rules.origin.clone(),
+            "`callback` and `logout` in [site.auth.oidc] are the same path".into(),
             "give them different ones",
-        );
-    }
-    if let Some(file) = &rules.client_secret_file {
-        let help = "write the secret into its first line";
-        let secret = files.take("client_secret_file", file, help, first_line)?;
-        (rules.client_secret, rules.client_secret_file) = (Some(secret), None);
+        ));
     }
     if let Some(file) = &rules.key_file {
         let help = "make one with `openssl rand -base64 48`";
         rules.keys = Some(files.take("key_file", file, help, SealKeys::parse)?);
     }
     Ok(())
+}
+
+/// Completes the provider of the console.
+fn of_console(rules: &mut ConsoleOidc, files: &mut Files) -> Result<(), Complaint> {
+    let client = ClientOf {
+        table: "[console.oidc]",
+        origin: &rules.origin,
+        issuer: &rules.issuer,
+        id: &rules.client_id,
+        has_secret: rules.client_secret.is_some(),
+        secret_file: rules.client_secret_file.as_ref(),
+    };
+    let read = client.checked(files)?;
+    rules.client_secret = read.or(rules.client_secret.take());
+    match rules.roles.is_empty() {
+        false => Ok(()),
+        true => Err((
+            rules.origin.clone(),
+            "missing `roles` in [console.oidc]".into(),
+            "add the groups with access, such as roles = { saker-admins = \"administrator\" }",
+        )),
+    }
+}
+
+/// A client of a provider, as a table has it.
+struct ClientOf<'r> {
+    table: &'static str,
+    origin: &'r Origin,
+    issuer: &'r str,
+    id: &'r str,
+    has_secret: bool,
+    secret_file: Option<&'r LocatedPath>,
+}
+
+impl ClientOf<'_> {
+    /// Checks it, and reads the file of its secret.
+    fn checked(&self, files: &mut Files) -> Result<Option<Secret>, Complaint> {
+        let table = self.table;
+        let fail = |message: String, help| Err((self.origin.clone(), message, help));
+        if self.issuer.is_empty() {
+            return fail(
+                format!("missing `issuer` in {table}"),
+                "add the URL of the provider, such as issuer = \"https://id.example.org\"",
+            );
+        }
+        if self.id.is_empty() {
+            return fail(
+                format!("missing `client_id` in {table}"),
+                "register this client at the provider, and add the id that it gives",
+            );
+        }
+        let Some(file) = self.secret_file else {
+            return Ok(None);
+        };
+        if self.has_secret {
+            return fail(
+                "`client_secret` and `client_secret_file` exclude each other".into(),
+                "remove one of them",
+            );
+        }
+        let help = "write the secret into its first line";
+        files
+            .take("client_secret_file", file, help, first_line)
+            .map(Some)
+    }
 }
 
 /// Providers whose callback or logout path is not under the rules that name it: clients would never

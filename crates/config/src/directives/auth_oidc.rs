@@ -59,7 +59,7 @@ static SCOPE: Word = Word {
     },
 };
 
-static ISSUER: Word = Word {
+pub static ISSUER: Word = Word {
     expects: SAFE_URL.expects,
     pattern: SAFE_URL.pattern,
     read: |text| {
@@ -106,7 +106,7 @@ static DOMAIN: Word = Word {
 
 const EMAILS: Kind = Kind::ListOf(&Kind::Word(&EMAIL));
 const DOMAINS: Kind = Kind::ListOf(&Kind::Word(&DOMAIN));
-const SCOPES: Kind = Kind::ListOf(&Kind::Word(&SCOPE));
+pub const SCOPES: Kind = Kind::ListOf(&Kind::Word(&SCOPE));
 
 pub const ROWS: &[Row<Settings>] = &[
     Row {

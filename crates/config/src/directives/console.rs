@@ -3,9 +3,9 @@
 //! Called by: `file`.
 //! Out of scope: serving them (`saker-console`); that the address is a safe one (`check`).
 
-use super::metrics::ADDRESS;
+use super::{console_oidc, metrics::ADDRESS};
 use crate::{
-    context::{CONSOLE, FILE},
+    context::{CONSOLE, CONSOLE_OIDC, FILE},
     kind::{Kind, Word},
     model::Console,
     row::{Draft, Row, Rows},
@@ -29,7 +29,7 @@ static NAME: Word = Word {
 
 impl Draft for Console {
     fn rows() -> Rows<Self> {
-        &[ROWS]
+        &[ROWS, console_oidc::ROWS]
     }
 }
 
@@ -107,6 +107,15 @@ pub const ROWS: &[Row<Console>] = &[
                   it is undone. The operator can choose another one with each change.",
         since: "0.2",
         set: |console, given| console.confirm_time_ms = given.number(),
+        ..Row::BASE
+    },
+    Row {
+        name: "oidc",
+        contexts: CONSOLE,
+        kind: Kind::Section(CONSOLE_OIDC),
+        summary: "Log-in at an OpenID Connect provider.",
+        since: "0.2",
+        aliases: &["sso", "openid"],
         ..Row::BASE
     },
 ];

@@ -20,6 +20,7 @@ pub(crate) mod challenge;
 pub(crate) mod cluster;
 pub(crate) mod compression;
 pub(crate) mod console;
+mod console_oidc;
 pub(crate) mod content;
 pub(crate) mod dynamic_vhosts;
 pub(crate) mod error_pages;
@@ -155,6 +156,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(rotation::ROWS));
     all.extend(directives(metrics::ROWS));
     all.extend(directives(console::ROWS));
+    all.extend(directives(console_oidc::ROWS));
     all.extend(directives(tracing::ROWS));
     all
 });

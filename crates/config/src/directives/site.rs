@@ -19,8 +19,8 @@ use crate::{
     context::{Contexts, REDIRECT, ROUTE, SITE},
     kind::{Kind, Word},
     model::{
-        Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener, PhpUse,
-        Rewrite, Route, Settings, Site, SiteName, SiteTls,
+        Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
+        LiveRedirects, PhpUse, Rewrite, Route, Settings, Site, SiteName, SiteTls,
     },
     preset,
     reader::{Reader, Table, table_in},
@@ -518,6 +518,7 @@ impl SiteDraft {
             is_for_peers: false,
             routes: self.routes.into(),
             settings: Arc::new(self.settings),
+            live_redirects: LiveRedirects::default(),
             origin: self.at.origin(),
         }
     }

@@ -49,6 +49,16 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
         context::METRICS => parts[0] = block("[metrics]", &[("address", "\"127.0.0.1:9145\"")]),
         context::CLUSTER => parts[0] = block("[cluster]", &[("url", "\"rediss://a\"")]),
         context::CONSOLE => parts[0] = block("[console]", &[("address", "\"127.0.0.1:7080\"")]),
+        context::CONSOLE_OIDC => {
+            let console = [("address", "\"127.0.0.1:7080\"")];
+            let provider = [
+                ("issuer", "\"https://a\""),
+                ("client_id", "\"a\""),
+                ("roles", "{ a = \"viewer\" }"),
+            ];
+            let table = block("[console.oidc]", &provider);
+            parts[0] = format!("{}{table}", block_of("[console]", &console));
+        }
         context::TRACING => parts[0] = block("[tracing]", &[("endpoint", "\"http://a\"")]),
         context::MIRROR => {
             let mirror = inline("mirror", &[("to", "\"http://a\"")]);

@@ -21,6 +21,7 @@ mod host_pattern;
 mod limits;
 mod link_protection;
 mod listener;
+mod live;
 mod media;
 mod modsecurity;
 mod native_stream;
@@ -55,7 +56,7 @@ pub use authorize::Authorize;
 pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use cluster::{Cluster, ClusterDatabase, ClusterSecret, ClusterUrl, KeyPlaces, Peers, Shares};
-pub use console::Console;
+pub use console::{Console, ConsoleOidc};
 pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
@@ -66,6 +67,7 @@ pub use link_protection::{
     TokenForm, Trigger,
 };
 pub use listener::{Address, Congestion, Http3, Listener};
+pub use live::{LiveRedirect, LiveRedirects, Revision};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use native_stream::{

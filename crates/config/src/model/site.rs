@@ -3,7 +3,9 @@
 //! Called by: host selection and routing.
 //! Out of scope: choosing the site for a host (`host_table`).
 
-use super::{AccessLog, Address, ByHost, Limits, Origin, Routes, Settings, SiteName, SiteTls};
+use super::{
+    AccessLog, Address, ByHost, Limits, LiveRedirects, Origin, Routes, Settings, SiteName, SiteTls,
+};
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
@@ -56,6 +58,8 @@ pub struct Site {
     pub routes: Routes,
     /// Settings of requests that match no route.
     pub settings: Arc<Settings>,
+    /// Redirects that operators have added to the running server, before all routes.
+    pub live_redirects: LiveRedirects,
     pub origin: Origin,
 }
 
@@ -81,6 +85,7 @@ impl Site {
             is_for_peers: false,
             routes: Routes::default(),
             settings: Arc::default(),
+            live_redirects: LiveRedirects::default(),
             origin,
         }
     }

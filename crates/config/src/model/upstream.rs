@@ -4,7 +4,7 @@
 //! "proxy:…"`; `[[upstream]]`), and rules at request time. Workers keep the state (connections,
 //! failures) separately, by [`Backend`] and by upstream.
 
-use super::{CipherSuite, HealthCheck, MemberState, Revocation};
+use super::{CipherSuite, HealthCheck, MemberState, Revision, Revocation};
 use saker_net::proxy_preface::PrefaceVersion;
 use std::{
     fmt,
@@ -437,6 +437,11 @@ impl Member {
         }
     }
 
+    /// Its URL, as status reports write it.
+    pub fn address(&self) -> String {
+        format!("{}{}", self.backend, self.path)
+    }
+
     /// Returns true if it gets nothing but requests of sessions that are bound to it.
     pub fn drains(&self) -> bool {
         self.is_draining || self.state.is_drained()
@@ -532,6 +537,8 @@ pub struct Upstream {
     pub failures_max: u32,
     /// Refuses requests while no member is available, instead of trying one anyway.
     pub breaks: bool,
+    /// The upstream with the servers that an operator has added or removed.
+    pub revision: Revision,
 }
 
 impl Upstream {
@@ -553,6 +560,12 @@ impl Upstream {
             slow_start_ms: 0,
             failures_max: 1,
             breaks: false,
+            revision: Revision::default(),
         }
+    }
+
+    /// The upstream as it is used now.
+    pub fn current(self: &Arc<Self>) -> Arc<Upstream> {
+        self.revision.get().unwrap_or_else(|| Arc::clone(self))
     }
 }

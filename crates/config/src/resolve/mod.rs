@@ -9,7 +9,7 @@ mod streams;
 mod templates;
 mod upstreams;
 
-pub use upstreams::fetched_from;
+pub use upstreams::{fetched_from, server_address, with_servers};
 
 use crate::configuration::Configuration;
 

@@ -7,13 +7,21 @@
 use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity, quoted},
-    directives::{upstream::default_kept, upstream_server::read_server},
-    model::{Action, Authorize, BackendTls, Origin, ProxyTerms, Tuning, Upstream},
+    directives::{
+        upstream::default_kept,
+        upstream_server::{read_bytes_server, read_server},
+    },
+    model::{
+        Action, Authorize, Backend, BackendTls, Member, MemberState, Origin, ProxyTerms, Revision,
+        Tuning, Upstream,
+    },
 };
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 /// Longest silence of a server that a document is fetched from.
 const FETCH_TIMEOUT_MS: u64 = 10_000;
+/// Longest URL of a server that is added to a running server.
+const ADDRESS_BYTES_MAX: usize = 512;
 
 /// Origin, message, and help.
 type Complaint = (Origin, String, String);
@@ -145,6 +153,100 @@ fn of_url(said: &str) -> Option<Arc<Upstream>> {
         ..Tuning::default()
     });
     Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
+}
+
+/// The upstream with other servers: those at `added` URLs besides its own, and without those whose
+/// addresses are `removed`. Servers that `before` has keep their state. A server that is added is
+/// like the first one of the upstream in everything but its address.
+///
+/// # Errors
+/// The reason why the servers do not fit the upstream.
+pub fn with_servers(
+    base: &Upstream,
+    before: &Upstream,
+    (added, removed): (&[String], &[String]),
+) -> Result<Upstream, String> {
+    let first = base.members.first();
+    let first = first.ok_or("the upstream has no server to take settings from")?;
+    let kept = base.members.iter().filter(|member| {
+        let address = member.address();
+        !removed.contains(&address)
+    });
+    let mut members: Vec<Member> = kept.cloned().collect();
+    for url in added {
+        let member = like(first, url)?;
+        let address = member.address();
+        if members.iter().any(|own| own.address() == address) {
+            return Err(format!("the upstream has {address} already"));
+        }
+        let known = before.members.iter().find(|own| own.address() == address);
+        members.push(known.cloned().unwrap_or(member));
+    }
+    match members.is_empty() {
+        true => Err("an upstream needs a server".to_owned()),
+        false => Ok(Upstream {
+            members,
+            revision: Revision::default(),
+            ..base.clone()
+        }),
+    }
+}
+
+/// The address of a server of an upstream at a URL.
+///
+/// # Errors
+/// The reason why it does not fit the upstream.
+pub fn server_address(upstream: &Upstream, url: &str) -> Result<String, String> {
+    let first = upstream.members.first();
+    let first = first.ok_or("the upstream has no server to take settings from")?;
+    like(first, url).map(|member| member.address())
+}
+
+/// A server like another one, at its own address.
+fn like(first: &Member, url: &str) -> Result<Member, String> {
+    if url.len() > ADDRESS_BYTES_MAX || url.contains(|c: char| c.is_control() || c == ' ') {
+        return Err("invalid URL of a server".to_owned());
+    }
+    let server = match first.backend.protocol.is_of_streams() {
+        true => read_bytes_server(url),
+        false => read_server(url),
+    };
+    let server = server.map_err(|error| {
+        let words = [error.message, error.help];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        match words.is_empty() {
+            true => format!("invalid URL of a server: {url}"),
+            false => words.join("; "),
+        }
+    })?;
+    let backend = &first.backend;
+    let is_same = server.backend.protocol == backend.protocol
+        && server.backend.tls.is_some() == backend.tls.is_some();
+    if !is_same {
+        return Err(format!(
+            "servers of this upstream have URLs with {}://",
+            backend.scheme()
+        ));
+    }
+    if !server.path.is_empty() && server.path != first.path {
+        return Err("the path is not that of the other servers".to_owned());
+    }
+    Ok(Member {
+        backend: Arc::new(Backend {
+            address: server.backend.address,
+            ..Backend::clone(backend)
+        }),
+        weight: 100,
+        route: None,
+        redirect: None,
+        is_standby: false,
+        is_spare: false,
+        is_disabled: false,
+        is_stopped: false,
+        is_draining: false,
+        state: MemberState::default(),
+        ..first.clone()
+    })
 }
 
 /// Upstream and target for a document that the server itself fetches from a URL; `authority`: a file

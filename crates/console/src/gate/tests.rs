@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     exchange::Form,
     routes::ROUTES,
+    sessions::Proof,
     users::{Change, change_users},
 };
 use saker_http::{RequestHead, Version};
@@ -55,7 +56,8 @@ impl Fixture {
                 .users
                 .borrow()
                 .user(role.name())
-                .map(|user| user.stamp);
+                .map(|user| Proof::Account(user.stamp))
+                .expect("a user");
             let begun = state
                 .sessions
                 .borrow_mut()
@@ -313,10 +315,24 @@ fn owners_have_few_routes_and_a_site() {
             "/requests",
             "/cache",
             "/cache/purge",
+            "/site",
+            "/site/propose",
+            "/site/apply",
+            "/site/confirm",
+            "/site/roll-back",
+            "/redirects",
+            "/redirects/change",
             "/api/v1/requests/events",
             "/api/v1/cache",
             "/api/v1/cache/entries",
-            "/api/v1/cache/purge"
+            "/api/v1/cache/purge",
+            "/api/v1/redirects",
+            "/api/v1/redirects/add",
+            "/api/v1/redirects/remove",
+            "/api/v1/site/settings",
+            "/api/v1/site/apply",
+            "/api/v1/site/confirm",
+            "/api/v1/site/roll-back"
         ]
     );
     let token = fixture.tokens[&Role::Owner].trim_start_matches("Bearer ");

@@ -10,6 +10,7 @@ mod acme_challenge;
 mod by_host;
 mod content;
 mod limits;
+mod live_redirects;
 mod post_read;
 mod select_host;
 
@@ -44,6 +45,10 @@ pub const PHASES: &[Phase] = &[
     Phase {
         name: "select_host",
         run: select_host::select_host,
+    },
+    Phase {
+        name: "live_redirects",
+        run: |exchange, _| live_redirects::live_redirects(exchange).into(),
     },
     Phase {
         name: "server_rewrite",
@@ -85,7 +90,7 @@ pub const PHASES: &[Phase] = &[
 
 /// Index of the first phase of requests whose host is known: internal redirects, subrequests, error
 /// documents, paths changed by rules.
-const BEHIND_HOST: usize = 3;
+const BEHIND_HOST: usize = 4;
 
 /// Runs all phases for a client request, then the content phase.
 pub fn run_phases<'a>(

@@ -5,11 +5,12 @@
 //! Out of scope: pages, sessions, and rights (`saker_console`).
 
 use super::supervisor::Supervisor;
+use saker_acme::Client;
 use saker_cli::{examine, source::Source};
 use saker_config::model::{AccessLogTarget, Console};
 use saker_console::{
-    Backend, CheckedConfiguration, ConsoleState, Finding, Language, LogFile, MemberChange,
-    Question, TraceLine,
+    Backend, CheckedConfiguration, ConsoleState, Fetch, Finding, Language, LiveChange, LiveChanges,
+    LogFile, Question, TraceLine,
 };
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
@@ -30,7 +31,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, sleep},
+};
 
 /// Time for which samples are taken after `saker top` has asked for them, in seconds.
 const TOP_TIME_S: i64 = 15;
@@ -38,6 +42,8 @@ const TOP_TIME_S: i64 = 15;
 const BUSY_REQUESTS_PER_S: f32 = 2_000.0;
 const MEASURED_TIME: Duration = Duration::from_millis(50);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+const USER_AGENT: &str = concat!("saker/", env!("CARGO_PKG_VERSION"), " (console)");
+
 impl Supervisor {
     /// Makes a link for logging in, and opens the console if there is none.
     pub(super) fn make_console_link(&self) -> Result<Value, String> {
@@ -106,6 +112,15 @@ impl Supervisor {
                 .top
                 .borrow_mut()
                 .take_if(|(until_s, _)| *until_s <= now_s);
+            let ended = self
+                .console
+                .tops
+                .borrow_mut()
+                .take_if(|(until_s, _)| *until_s <= now_s);
+            if ended.is_some() {
+                self.shared.tail.count_tops(false);
+            }
+            drop(ended);
             let is_asked = self.console.top.borrow().is_some();
             if self.console.socket.address().is_none() && !is_asked {
                 continue;
@@ -130,6 +145,7 @@ impl Supervisor {
                 sleep(MEASURED_TIME).await;
             }
             self.console.is_busy.set(is_busy);
+            self.console.is_sampled.set(is_busy);
             self.tell_watched();
         }
     }
@@ -142,7 +158,7 @@ impl Supervisor {
         work: impl FnOnce() -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         let _permit = self.console.state.look().await;
-        let done = tokio::task::spawn_blocking(work).await;
+        let done = spawn_blocking(work).await;
         done.map_err(|error| error.to_string())?
     }
 }
@@ -200,19 +216,38 @@ impl Backend for Supervisor {
         all.map(report).collect()
     }
 
-    fn change_members(
-        &self,
-        upstream: &str,
-        member: &str,
-        change: MemberChange,
-    ) -> Result<usize, String> {
-        let mut changes = self.console.members.borrow_mut();
-        let generation = self.generation.borrow();
-        let upstreams = &generation.model.upstreams;
-        match changes.add(upstreams, (upstream, member), change) {
-            0 => Err("there is no such member of an upstream".to_owned()),
-            count => Ok(count),
+    fn change_live(&self, change: &LiveChange) -> Result<usize, String> {
+        let generation = Arc::clone(&self.generation.borrow());
+        let state_dir = self.state_dir();
+        let mut live = self.console.live.borrow_mut();
+        let count = live.change(&generation.model, &state_dir, change)?;
+        drop(live);
+        self.look_after(&generation);
+        if matches!(
+            change,
+            LiveChange::AddRedirect(_) | LiveChange::RemoveRedirect { .. }
+        ) {
+            self.workers.tell_all(|| Command::ForgetRoutes);
         }
+        Ok(count)
+    }
+
+    fn live_changes(&self) -> LiveChanges {
+        self.console.live.borrow().clone()
+    }
+
+    fn tops(&self) -> Value {
+        let until_s = saker_net::clock::realtime_s() + TOP_TIME_S;
+        let tail = &self.shared.tail;
+        let mut tops = self.console.tops.borrow_mut();
+        let interest = tops.take().map(|(_, interest)| interest);
+        *tops = Some((until_s, interest.unwrap_or_else(|| tail.interest())));
+        drop(tops);
+        tail.count_tops(true);
+        self.tell_watched();
+        let mut answer = tail.tops();
+        answer["is_sampled"] = self.console.is_sampled.get().into();
+        answer
     }
 
     fn renew_certificate(&self, name: &str) -> Result<(), String> {
@@ -254,6 +289,17 @@ impl Backend for Supervisor {
             };
             Ok(steps.into_iter().map(line).collect())
         }))
+    }
+
+    fn fetch(&self, fetch: Fetch) -> LocalFuture<'_, Result<(u16, Vec<u8>), String>> {
+        Box::pin(async move {
+            let ca_file = fetch.ca_file.clone();
+            // Reads the authorities of the system.
+            let client = spawn_blocking(move || Client::new(ca_file.as_deref())).await;
+            let client = client.map_err(|error| error.to_string())??;
+            let client = client.named(USER_AGENT);
+            client.fetch(&fetch.url, &fetch.fields, fetch.form).await
+        })
     }
 
     fn language(&self) -> Language {

@@ -5,14 +5,15 @@
 //! in force.
 //! Out of scope: the server's capabilities (`console`).
 
-use super::member_changes::MemberChanges;
 use saker_config::model::Console;
-use saker_console::ConsoleState;
+use saker_console::{ConsoleState, LiveChanges};
 use saker_control::{EndpointSocket, PreparedSocket};
 use saker_live::{history::History, tail::Interest};
+use saker_telemetry::{error_log, message};
 use std::{
     cell::{Cell, RefCell},
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
 };
 
 /// The conventional port.
@@ -23,12 +24,17 @@ pub struct ConsoleParts {
     pub socket: EndpointSocket,
     pub(super) state: ConsoleState,
     pub(super) history: RefCell<History>,
-    /// Members of upstreams that an operator has changed.
-    pub(super) members: RefCell<MemberChanges>,
+    /// Changes of the running server by operators.
+    pub(super) live: RefCell<LiveChanges>,
+    /// Time until which the most frequent of everything are counted, and what keeps loggers
+    /// running.
+    pub(super) tops: RefCell<Option<(i64, Interest)>>,
     /// Time until which samples are taken for `saker top`, and what keeps latencies measured.
     pub(super) top: RefCell<Option<(i64, Interest)>>,
     /// Set while there are so many requests that latencies are not measured all the time.
     pub(super) is_busy: Cell<bool>,
+    /// Set while a part of the requests is measured only.
+    pub(super) is_sampled: Cell<bool>,
     /// Set if the workers were told to watch.
     pub(super) is_watched: Cell<bool>,
     /// Set if `saker console` has opened it, not the configuration.
@@ -37,16 +43,27 @@ pub struct ConsoleParts {
 
 impl ConsoleParts {
     /// `sessions`: of the server before an upgrade.
-    pub fn new(socket: EndpointSocket, sessions: &serde_json::Value) -> ConsoleParts {
+    pub fn new(
+        socket: EndpointSocket,
+        sessions: &serde_json::Value,
+        state_dir: &Path,
+    ) -> ConsoleParts {
+        let live = LiveChanges::load(state_dir).unwrap_or_else(|why| {
+            let facts = format_args!("changes of the running server are lost: {why}");
+            error_log::log(&message::CONFIG_WARNING, facts);
+            LiveChanges::default()
+        });
         let state = ConsoleState::default();
         state.take_over(sessions);
         ConsoleParts {
             socket,
             state,
             history: RefCell::default(),
-            members: RefCell::default(),
+            live: RefCell::new(live),
+            tops: RefCell::default(),
             top: RefCell::default(),
             is_busy: Cell::new(false),
+            is_sampled: Cell::new(false),
             is_watched: Cell::new(false),
             is_opened: Cell::new(false),
         }

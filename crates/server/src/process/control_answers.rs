@@ -124,7 +124,7 @@ impl Control for Supervisor {
                 .model
                 .upstreams
                 .iter()
-                .map(|one| UpstreamReport::new(one))
+                .map(|one| UpstreamReport::new(&one.current()))
                 .collect(),
         }
     }

@@ -23,7 +23,6 @@ mod inheritance;
 mod launcher;
 mod listeners;
 mod log_programs;
-mod member_changes;
 mod metrics_endpoint;
 mod model_paths;
 mod ocsp_stapling;

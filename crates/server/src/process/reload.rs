@@ -201,6 +201,7 @@ impl Supervisor {
             .abuse
             .addresses
             .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        self.apply_live(&generation);
         self.workers
             .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&tls)));
         *self.tls.borrow_mut() = tls;

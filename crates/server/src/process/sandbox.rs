@@ -469,6 +469,11 @@ fn state(model: &Model, policy: &mut Policy) {
     policy.writes.insert(model.server.state_dir.clone());
     policy.writes.extend(model.cache.folder.clone());
     policy.writes.extend(model.tls.acme.folder.clone());
+    if let Some(oidc) = &model.console.oidc {
+        let authority = oidc.ca_file.as_deref().into_iter();
+        let files = authority.chain(located(&oidc.client_secret_file));
+        files.for_each(|file| policy.read_beside(file));
+    }
     if model.console.address.is_some() {
         // Its editor writes them, where this user may.
         let sources = model.sources.iter();

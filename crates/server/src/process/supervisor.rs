@@ -152,7 +152,8 @@ impl Supervisor {
             &shared.guard.keys,
             saker_net::clock::realtime_s(),
         );
-        Supervisor {
+        let state_dir = generation.model.server.state_dir.clone();
+        let supervisor = Supervisor {
             source,
             shared,
             generation: RefCell::new(generation),
@@ -180,8 +181,11 @@ impl Supervisor {
             successor: Successor::default(),
             follows: Cell::new(follows),
             metrics,
-            console: ConsoleParts::new(console, &console_sessions),
-        }
+            console: ConsoleParts::new(console, &console_sessions, &state_dir),
+        };
+        // Before the workers get listeners.
+        supervisor.apply_live(&supervisor.generation.borrow());
+        supervisor
     }
 
     /// Certificates are ordered from here on. To be called within the runtime.
@@ -196,6 +200,14 @@ impl Supervisor {
             ClusterClients::begin(&self.shared, &self.generation.borrow());
     }
 
+    /// Puts the changes of operators in force for a configuration.
+    pub(super) fn apply_live(&self, generation: &Generation) {
+        for why in self.console.live.borrow().apply(&generation.model) {
+            let facts = format_args!("a change of the running server does not fit: {why}");
+            error_log::log(&message::CONFIG_WARNING, facts);
+        }
+    }
+
     /// Servers are looked after from here on.
     pub fn begin_health(&self) {
         self.look_after(&self.generation.borrow());
@@ -203,9 +215,9 @@ impl Supervisor {
     }
 
     pub(super) fn look_after(&self, generation: &Generation) {
-        let changes = self.console.members.borrow();
-        changes.apply(&generation.model.upstreams);
-        if let Err(error) = self.health.borrow_mut().apply(&generation.model.upstreams) {
+        let upstreams = generation.model.upstreams.iter();
+        let upstreams: Vec<_> = upstreams.map(|one| one.current()).collect();
+        if let Err(error) = self.health.borrow_mut().apply(&upstreams) {
             error_log::log(
                 &message::CONFIG_WARNING,
                 format_args!("health checks can't be made: {error}"),

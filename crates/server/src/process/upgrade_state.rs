@@ -153,12 +153,14 @@ pub fn decode_debts(reader: &mut Reader<'_>) -> io::Result<Vec<Debts>> {
 /// State of a member of an upstream: down, requests, failures, bytes sent and received.
 pub type MemberFigures = (bool, [u64; 4]);
 
-fn members(model: &Model) -> impl Iterator<Item = (String, &Member)> {
+fn members(model: &Model) -> impl Iterator<Item = (String, Member)> {
     model.upstreams.iter().flat_map(|upstream| {
-        upstream.members.iter().map(|member| {
+        let current = upstream.current();
+        let members = current.members.iter().map(|member| {
             let name = format!("{} {} {}", upstream.name, member.backend, member.authority);
-            (name, member)
-        })
+            (name, member.clone())
+        });
+        members.collect::<Vec<_>>()
     })
 }
 

@@ -11,6 +11,8 @@
 mod databases;
 #[path = "../harness/http3_client/mod.rs"]
 mod http3_client;
+#[path = "../harness/openid_provider.rs"]
+mod openid_provider;
 #[path = "../harness/operate.rs"]
 mod operate;
 #[path = "../harness/origin.rs"]

@@ -9,6 +9,7 @@ mod keys;
 
 use crate::{
     databases::{Slapd, certificates::Certificates},
+    openid_provider::{CurlBrowser as Browser, Provider},
     operate::{self, wait_until},
     tls_site,
 };
@@ -455,106 +456,6 @@ fn an_issuer_that_is_down_denies() {
 
 // A provider.
 
-/// The provider; it ends with the test.
-struct Provider(Child);
-
-impl Provider {
-    fn start(port: u16, site: &str) -> Provider {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/serving/identity_programs/provider.mjs");
-        let child = Command::new(require("oidc-provider-node").unwrap())
-            .arg(script)
-            .args([
-                port.to_string(),
-                format!("{site}/oidc/callback"),
-                format!("{site}/goodbye.txt"),
-            ])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        wait_until("the provider listens", || {
-            std::net::TcpStream::connect(address).is_ok()
-        });
-        Provider(child)
-    }
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// curl with a jar of cookies.
-struct Browser {
-    jar: PathBuf,
-    version: &'static str,
-}
-
-/// The page that a browser shows in the end.
-#[derive(Debug)]
-struct Page {
-    status: u16,
-    url: String,
-    heads: String,
-    text: String,
-}
-
-impl Browser {
-    fn new(dir: &Path, name: &str, version: &'static str) -> Browser {
-        Browser {
-            jar: dir.join(format!("jar-{name}")),
-            version,
-        }
-    }
-
-    fn open(&self, url: &str, more: &[&str]) -> Page {
-        let heads = self.jar.with_extension("heads");
-        let output = Command::new(require("curl").unwrap())
-            .args([
-                "-sk",
-                self.version,
-                "--path-as-is",
-                "-m",
-                "60",
-                "-w",
-                "\n%{http_code} %{url_effective}",
-            ])
-            .arg("-c")
-            .arg(&self.jar)
-            .arg("-b")
-            .arg(&self.jar)
-            .arg("-D")
-            .arg(&heads)
-            .args(more)
-            .arg(url)
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (text, last) = text.rsplit_once('\n').unwrap();
-        let (status, url) = last.split_once(' ').unwrap();
-        Page {
-            status: status.parse().unwrap(),
-            url: url.to_owned(),
-            heads: std::fs::read_to_string(heads).unwrap_or_default(),
-            text: text.to_owned(),
-        }
-    }
-
-    /// Opens a page and logs in at the provider.
-    fn log_in(&self, url: &str, user: &str) -> Page {
-        let page = self.open(url, &["-L"]);
-        assert!(page.url.contains("/interaction/"), "{page:?}");
-        let login = format!("prompt=login&login={user}&password=x");
-        let page = self.open(&page.url, &["-L", "-d", &login]);
-        assert!(page.url.contains("/interaction/"), "{page:?}");
-        self.open(&page.url, &["-L", "-d", "prompt=consent"])
-    }
-}
-
 struct Stage {
     saker: Saker,
     provider: Option<Provider>,
@@ -591,7 +492,11 @@ fn stage(name: &str, auth: &str, oidc: &str) -> Stage {
     let text = tls_site::configuration("", &site);
     let saker = operate::start_in(dir, &text);
     let url = format!("https://{}", saker.server.address());
-    let provider = Some(Provider::start(port, &url));
+    let provider = Some(Provider::start(
+        port,
+        &format!("{url}/oidc/callback"),
+        &format!("{url}/goodbye.txt"),
+    ));
     Stage {
         saker,
         provider,

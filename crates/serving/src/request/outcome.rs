@@ -49,6 +49,11 @@ pub fn remember(
         // new one.
         return;
     }
+    let redirects = &exchange.routing.site.live_redirects;
+    if redirects.find(&exchange.path).is_some() {
+        // The redirect came in between, and what was cached before has been forgotten.
+        return;
+    }
     let Some(cached_route) = exchange.cache.cached_route.take() else {
         return;
     };

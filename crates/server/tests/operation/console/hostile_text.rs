@@ -91,6 +91,21 @@ fn text_of_requests_runs_nowhere() {
     // A request that cannot be explained is a 400, which browsers report.
     let is_status = |note: &String| note.contains("status of 400");
     assert!(problems.iter().all(is_status), "{problems:?}");
+    // The most frequent of everything, as if all payloads were.
+    browser.open(&format!("{base}/"));
+    browser.wait_for("document.body.dataset.tops");
+    let rows = json!(
+        payloads
+            .iter()
+            .map(|text| json!({ "text": text, "count": 1, "hits": 1, "misses": 0, "passes": 0 }))
+            .collect::<Vec<_>>()
+    );
+    browser.evaluate(&format!(
+        "window.fetch = async () => ({{ ok: true, json: async () => {{ const rows = {rows}; \
+         return {{ requests: 200, urls: rows, clients: rows, user_agents: rows, errors: rows, prefixes: rows, passes: rows }}; }} }}); 1"
+    ));
+    browser.wait_for("document.querySelectorAll('[data-top] tbody tr').length === 1200");
+    assert_plain(&mut browser, "tops");
     // The access log has all of them.
     browser.open(&format!("{base}/logs"));
     browser.wait_for("document.querySelectorAll('.log span').length >= 400");
@@ -126,6 +141,17 @@ fn text_of_operators_and_the_cache_runs_nowhere() {
         let (status, answer) = fixture.api(&token, "POST", "/api/v1/bans/ban", &ban);
         assert_eq!(status, 200, "{answer}");
     }
+    let mut redirects = 0;
+    for payload in &payloads {
+        let from = format!("/{}", payload.replace(['*', '?', '#'], ""));
+        let redirect = json!({ "site": "*", "from": from, "to": "/new" });
+        let (status, _) = fixture.api(&token, "POST", "/api/v1/redirects/add", &redirect);
+        redirects += usize::from(status == 200);
+    }
+    assert!(redirects > 150, "{redirects}");
+    browser.open(&format!("{base}/redirects"));
+    browser.wait_for("document.querySelectorAll('tbody tr').length >= 150");
+    assert_plain(&mut browser, "redirects");
     for path in ["/bans", "/audit"] {
         browser.open(&format!("{base}{path}"));
         browser.wait_for("document.querySelectorAll('tbody tr').length >= 200");

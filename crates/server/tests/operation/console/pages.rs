@@ -82,7 +82,7 @@ fn pages_fit_every_screen_without_errors() {
         (
             "now",
             "/",
-            "document.body.dataset.live === 'yes' && document.querySelectorAll('.uplot').length === 8 && document.querySelector('#certificates td') && document.querySelector('[data-figure=requests]').textContent !== '–'",
+            "document.body.dataset.live === 'yes' && document.querySelectorAll('.uplot').length === 8 && document.querySelector('#certificates td') && document.querySelector('[data-figure=requests]').textContent !== '–' && document.body.dataset.tops",
         ),
         (
             "requests",
@@ -98,6 +98,11 @@ fn pages_fit_every_screen_without_errors() {
             "cache",
             "/cache?url=http://localhost/page/1",
             "document.querySelector('.card') && document.querySelector('table')",
+        ),
+        (
+            "warm",
+            "/cache/warm",
+            "document.querySelector('textarea[name=sitemaps]')",
         ),
         (
             "configuration",
@@ -150,11 +155,19 @@ fn pages_fit_every_screen_without_errors() {
             "/upstreams",
             "document.querySelector('form[action=\"/upstreams/member\"]')",
         ),
+        (
+            "redirects",
+            "/redirects",
+            "document.querySelectorAll('form[action=\"/redirects/change\"]').length === 2",
+        ),
         ("passkeys", "/passkeys", "document.querySelector('h1')"),
         ("audit", "/audit", "document.querySelector('table')"),
     ];
     let reason = serde_json::json!({ "addresses": ["192.0.2.1"], "reason": "test" });
     let (status, answer) = fixture.api(&token, "POST", "/api/v1/bans/ban", &reason);
+    assert_eq!(status, 200, "{answer}");
+    let redirect = serde_json::json!({ "site": "*", "from": "/old/*", "to": "/new" });
+    let (status, answer) = fixture.api(&token, "POST", "/api/v1/redirects/add", &redirect);
     assert_eq!(status, 200, "{answer}");
     browser.look(1440, false);
     browser.open(&link);
