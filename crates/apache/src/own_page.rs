@@ -11,7 +11,7 @@ use saker_pipeline::{
 
 pub fn own_page(exchange: &Exchange, host: &Host, mut response: Response) -> Response {
     if let Some(words) = reason(response.status).filter(|_| response.reason.is_none()) {
-        response.reason = Some((response.status, words.as_bytes().into()));
+        response.reason = Some(Box::new((response.status, words.as_bytes().into())));
     }
     let local = peek(exchange)
         .and_then(|state| state.local.as_ref())
