@@ -5,7 +5,7 @@
 //! gateway, which sends it to upstreams that want it.
 //! Caveat: the preface determines the client address, so anything that is not exactly as written in
 //! the specification (haproxy.org, proxy-protocol.txt, 2.1 and 2.2) is refused.
-//! Out of scope: datagram transports; TLVs other than the checksum and TLS.
+//! Out of scope: TLVs other than the checksum and TLS.
 
 use std::{
     fmt,
@@ -23,6 +23,11 @@ pub const V2_BODY_BYTES_MAX: usize = 4096;
 const V1_START: &[u8] = b"PROXY ";
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const V2_HEAD_BYTES: usize = 16;
+/// Place of the family and the transport.
+const V2_FAMILY: usize = 13;
+/// Transports of families (2.2).
+const STREAM: u8 = 1;
+const DATAGRAM: u8 = 2;
 
 const TLV_CRC32C: u8 = 0x03;
 const TLV_SSL: u8 = 0x20;
@@ -75,11 +80,44 @@ impl std::error::Error for PrefaceError {}
 /// Looks at everything received so far.
 pub fn parse(bytes: &[u8]) -> Result<Preface, PrefaceError> {
     if starts_alike(bytes, V2_SIGNATURE) {
-        parse_v2(bytes)
+        parse_v2(bytes, STREAM)
     } else if starts_alike(bytes, V1_START) {
         parse_v1(bytes)
     } else {
         Err(PrefaceError::Missing)
+    }
+}
+
+/// Client and the address that it sent to, where a preface names them.
+pub type Named = Option<(SocketAddr, SocketAddr)>;
+
+/// Looks at a datagram. `None`: it has no preface; else the length of the preface, which is version 2
+/// (version 1 is for TCP), and whom it names.
+///
+/// # Errors
+/// The preface is broken, or does not end in the datagram.
+pub fn parse_datagram(bytes: &[u8]) -> Result<Option<(usize, Named)>, PrefaceError> {
+    if !bytes.starts_with(V2_SIGNATURE) {
+        return Ok(None);
+    }
+    match parse_v2(bytes, DATAGRAM)? {
+        Preface::Complete {
+            consumed, source, ..
+        } => Ok(Some((consumed, source))),
+        Preface::Partial => Err(PrefaceError::Malformed),
+    }
+}
+
+/// Appends the preface of a datagram, as [`encode`] that of a connection. Version 1 has no transport
+/// for it: it says TCP, as nginx does.
+pub fn encode_datagram(version: PrefaceVersion, source: Named, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode(version, source, out);
+    if version == PrefaceVersion::V2
+        && let Some(family) = out.get_mut(start + V2_FAMILY)
+        && *family != 0
+    {
+        *family = *family & 0xf0 | DATAGRAM;
     }
 }
 
@@ -231,7 +269,7 @@ fn v1_port(word: &str) -> Result<u16, PrefaceError> {
         .ok_or(PrefaceError::Malformed)
 }
 
-fn parse_v2(bytes: &[u8]) -> Result<Preface, PrefaceError> {
+fn parse_v2(bytes: &[u8], transport: u8) -> Result<Preface, PrefaceError> {
     // Refused at the first byte that shows it, not only when all has come.
     if bytes
         .get(12)
@@ -253,7 +291,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Preface, PrefaceError> {
     // LOCAL: the receiver uses the connection's own addresses and skips the rest whatever it is
     // (2.2).
     let (source, tls) = if command == 0x21 {
-        v2_proxied(preface, family)?
+        v2_proxied(preface, family, transport)?
     } else {
         (None, false)
     };
@@ -266,15 +304,15 @@ fn parse_v2(bytes: &[u8]) -> Result<Preface, PrefaceError> {
 
 type Proxied = (Option<(SocketAddr, SocketAddr)>, bool);
 
-fn v2_proxied(preface: &[u8], family: u8) -> Result<Proxied, PrefaceError> {
+fn v2_proxied(preface: &[u8], family: u8, transport: u8) -> Result<Proxied, PrefaceError> {
     let body = preface.get(V2_HEAD_BYTES..).unwrap_or_default();
-    let (source, address_bytes) = match family {
+    let (source, address_bytes) = match (family >> 4, family & 0xf) {
         // UNSPEC: addresses are to be ignored (2.2), and since their length is unknown, so is where
         // TLVs would begin.
-        0x00 => return Ok((None, false)),
-        0x11 => (Some(v2_tcp4(body)?), 12),
-        0x21 => (Some(v2_tcp6(body)?), 36),
-        0x31 => (None, 216),
+        (0, 0) => return Ok((None, false)),
+        (1, over) if over == transport => (Some(v2_ipv4(body)?), 12),
+        (2, over) if over == transport => (Some(v2_ipv6(body)?), 36),
+        (3, over) if over == transport => (None, 216),
         _ => return Err(PrefaceError::Unsupported),
     };
     let tlvs = body.get(address_bytes..).ok_or(PrefaceError::Malformed)?;
@@ -289,8 +327,8 @@ pub fn tlvs(preface: &[u8]) -> &[u8] {
         return &[];
     }
     let address_bytes = match preface.get(13) {
-        Some(0x11) => 12,
-        Some(0x21) => 36,
+        Some(0x11 | 0x12) => 12,
+        Some(0x21 | 0x22) => 36,
         Some(0x31) => 216,
         _ => return &[],
     };
@@ -312,7 +350,7 @@ pub fn tlv(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
     None
 }
 
-fn v2_tcp4(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
+fn v2_ipv4(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     let mut rest = body;
     let (source, destination) = (
         Ipv4Addr::from(take::<4>(&mut rest)?),
@@ -321,7 +359,7 @@ fn v2_tcp4(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     v2_ports(source.into(), destination.into(), rest)
 }
 
-fn v2_tcp6(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
+fn v2_ipv6(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     let mut rest = body;
     let (source, destination) = (
         Ipv6Addr::from(take::<16>(&mut rest)?),

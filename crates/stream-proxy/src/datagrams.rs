@@ -3,7 +3,9 @@
 //! Called by: the UDP listeners of `saker-serving`, one [`DatagramServer`] per address and worker.
 //! Caveat: the addresses of datagrams may be forged. A session costs a socket, so their number is
 //! limited as that of connections is; a datagram that has no place is dropped, as networks do.
-//! Out of scope: PROXY headers of clients, and DTLS.
+//! A PROXY header is read from trusted peers alone, whose datagrams without one belong to the session
+//! of their last header.
+//! Out of scope: DTLS.
 
 use crate::{
     StreamContext,
@@ -15,7 +17,10 @@ use crate::{
 };
 use saker_config::model::{Address, StreamServer, Upstream};
 use saker_gateway::{Busy, Choice, StreamMember};
-use saker_net::{Arrivals, BoundUdp, Departure, UdpSocket, clock, proxy_preface};
+use saker_net::{
+    Arrivals, BoundUdp, Departure, UdpSocket, clock,
+    proxy_preface::{self, Named},
+};
 use saker_rate_limits::Counted;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -37,6 +42,8 @@ const WAITING_BYTES_MAX: usize = 128 << 10;
 const TURN_DATAGRAMS_MAX: usize = 64;
 /// Longest datagram (udp(7)).
 const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Longest content of a datagram over IPv4. One that a PROXY header makes longer is dropped.
+const CONTENT_BYTES_MAX: usize = 65_507;
 
 /// The listener's part in sessions, which is not the engine's.
 pub trait DatagramListening {
@@ -47,7 +54,10 @@ pub trait DatagramListening {
     fn server(&self) -> Option<Arc<StreamServer>>;
 
     /// Admits a session of a client; it is counted until the result is dropped. `None`: refused.
-    fn admit(&self, peer: SocketAddr) -> Option<Admission>;
+    fn admit(&self, client: SocketAddr) -> Option<Admission>;
+
+    /// Reports a datagram of a trusted peer that names no client, though it has to.
+    fn refuse_preface(&self, peer: SocketAddr);
 
     /// Writes the lines about a session that has ended.
     fn log(&self, session: &mut Session);
@@ -59,8 +69,10 @@ pub struct Admission {
     pub place: Counted,
 }
 
-/// A client at one of our addresses.
-type SessionKey = (SocketAddr, Option<IpAddr>);
+/// A peer at one of our addresses.
+type PeerKey = (SocketAddr, Option<IpAddr>);
+/// A client at one of our addresses: a peer, or whom it names.
+type SessionKey = (PeerKey, Named);
 
 /// A UDP address of a worker.
 pub struct DatagramServer {
@@ -69,6 +81,8 @@ pub struct DatagramServer {
     socket: UdpSocket,
     listening: Box<dyn DatagramListening>,
     sessions: RefCell<HashMap<SessionKey, Rc<SessionQueue>>>,
+    /// The last whom each trusted peer has named, as long as there is a session.
+    named: RefCell<HashMap<PeerKey, Named>>,
     is_closed: Cell<bool>,
     /// Another process receives from the socket.
     is_left: Cell<bool>,
@@ -101,6 +115,7 @@ impl DatagramServer {
             socket,
             listening,
             sessions: RefCell::default(),
+            named: RefCell::default(),
             is_closed: Cell::new(false),
             is_left: Cell::new(false),
             wake: Notify::new(),
@@ -151,8 +166,29 @@ impl DatagramServer {
         }
     }
 
-    /// Takes a datagram of a client.
-    fn take(self: &Rc<Self>, key: SessionKey, datagram: &[u8]) {
+    /// The session that a datagram belongs to, and its content. `None`: it is dropped.
+    fn content<'d>(&self, peer: PeerKey, datagram: &'d [u8]) -> Option<(SessionKey, &'d [u8])> {
+        let server = self.listening.server()?;
+        if !server.preface_from.includes(Some(peer.0.ip())) {
+            return Some(((peer, None), datagram));
+        }
+        let last = || self.named.borrow().get(&peer).copied();
+        let found = match proxy_preface::parse_datagram(datagram) {
+            Ok(Some((length, named))) => Some((named, datagram.get(length..).unwrap_or_default())),
+            Ok(None) => last().map(|named| (named, datagram)),
+            Err(_) => None,
+        };
+        if found.is_none() {
+            self.listening.refuse_preface(peer.0);
+        }
+        found.map(|(named, content)| ((peer, named), content))
+    }
+
+    /// Takes a datagram of a peer.
+    fn take(self: &Rc<Self>, peer: PeerKey, datagram: &[u8]) {
+        let Some((key, datagram)) = self.content(peer, datagram) else {
+            return;
+        };
         let known = self.sessions.borrow().get(&key).cloned();
         let queue = match known {
             Some(queue) => queue,
@@ -161,6 +197,9 @@ impl DatagramServer {
                 None => return,
             },
         };
+        if let Some(last) = self.named.borrow_mut().get_mut(&peer) {
+            *last = key.1;
+        }
         let mut waiting = queue.waiting.borrow_mut();
         let bytes: usize = waiting.iter().map(Vec::len).sum();
         if waiting.len() >= WAITING_MAX || bytes >= WAITING_BYTES_MAX {
@@ -188,9 +227,11 @@ impl DatagramServer {
             return None;
         }
         let server = self.listening.server()?;
-        let (peer, local) = key;
+        let ((peer, local), named) = key;
         let context = self.listening.context()?;
-        let admission = self.listening.admit(peer)?;
+        let client = named.map_or(peer, |(client, _)| client);
+        let admission = self.listening.admit(client)?;
+        let is_trusted = server.preface_from.includes(Some(peer.ip()));
         let local = SocketAddr::new(local.unwrap_or(self.local.ip()), self.local.port());
         let mut session = Session::new(
             server,
@@ -200,6 +241,7 @@ impl DatagramServer {
             peer,
             local,
         );
+        session.proxied = named;
         let limits = match admitted(&context, &mut session) {
             Ok(limits) => limits,
             Err(status) => {
@@ -210,6 +252,9 @@ impl DatagramServer {
         };
         let queue = Rc::<SessionQueue>::default();
         self.sessions.borrow_mut().insert(key, Rc::clone(&queue));
+        if is_trusted {
+            self.named.borrow_mut().insert(key.0, named);
+        }
         let running = Running {
             server: Rc::clone(self),
             key,
@@ -249,6 +294,8 @@ struct Way {
     socket: tokio::net::UdpSocket,
     member: StreamMember,
     began_ms: u64,
+    /// Header before the first datagram.
+    preface: Vec<u8>,
     /// Datagrams to the member, and from it.
     sent: u64,
     received: u64,
@@ -305,6 +352,7 @@ impl Running {
                         socket,
                         member,
                         began_ms: clock::monotonic_ms(),
+                        preface: Vec::new(),
                         sent: 0,
                         received: 0,
                         _busy: busy,
@@ -332,10 +380,10 @@ impl Running {
     async fn relay(&mut self, context: &StreamContext, mut way: Way) {
         let limit = IdleLimit::new(&context.deadlines, self.session.server.idle_timeout_ms);
         if let Some(version) = self.session.preface {
-            let mut preface = Vec::new();
+            let mut preface = Vec::with_capacity(64);
             let source = Some((self.session.client, self.session.local));
-            proxy_preface::encode(version, source, &mut preface);
-            let _ = way.socket.send(&preface).await;
+            proxy_preface::encode_datagram(version, source, &mut preface);
+            way.preface = preface;
         }
         let failure = poll_fn(|cx| self.poll(cx, &mut way, &limit, context)).await;
         match failure {
@@ -389,7 +437,18 @@ impl Running {
                 *self.queue.waker.borrow_mut() = Some(cx.waker().clone());
                 return Poll::Pending;
             };
-            let sent = ready!(way.socket.poll_send(cx, datagram))?;
+            let (sent, bytes) = (datagram.len(), way.preface.len() + datagram.len());
+            if way.preface.is_empty() {
+                ready!(way.socket.poll_send(cx, datagram))?;
+            } else if bytes <= CONTENT_BYTES_MAX {
+                let whole = [way.preface.as_slice(), datagram].concat();
+                ready!(way.socket.poll_send(cx, &whole))?;
+                way.preface.clear();
+            } else {
+                // As if the network had dropped it: the member is not to blame.
+                waiting.pop_front();
+                continue;
+            }
             waiting.pop_front();
             way.sent += 1;
             self.session.bytes_received += sent as u64;
@@ -425,7 +484,7 @@ impl Running {
                 attempt.bytes_received += datagram.len() as u64;
             }
             limit.push();
-            send(&self.server.socket, self.key, datagram);
+            send(&self.server.socket, self.key.0, datagram);
         }
         cx.waker().wake_by_ref();
         Poll::Pending
@@ -442,13 +501,13 @@ impl Running {
     }
 
     fn reply(&mut self, text: &[u8]) {
-        send(&self.server.socket, self.key, text);
+        send(&self.server.socket, self.key.0, text);
         self.session.bytes_sent += text.len() as u64;
     }
 }
 
 /// Sends a datagram to a client. One that the full queue does not take is lost.
-fn send(socket: &UdpSocket, (peer, local): SessionKey, datagram: &[u8]) {
+fn send(socket: &UdpSocket, (peer, local): PeerKey, datagram: &[u8]) {
     socket.send(Departure {
         peer,
         local,
@@ -465,7 +524,12 @@ impl Drop for Running {
         if sessions.get(&self.key).is_some_and(is_own) {
             sessions.remove(&self.key);
         }
-        drop(sessions);
+        let mut named = self.server.named.borrow_mut();
+        let is_last = named.get(&self.key.0) == Some(&self.key.1);
+        if is_last && !sessions.contains_key(&self.key) {
+            named.remove(&self.key.0);
+        }
+        drop((sessions, named));
         self.server.wake.notify_one();
         // A panic may hold the logs.
         if !std::thread::panicking() {

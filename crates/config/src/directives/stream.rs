@@ -175,7 +175,8 @@ pub const ROWS: &[Row<StreamDraft>] = &[
         default: Some("[]"),
         example: Some("[\"10.0.0.0/8\"]"),
         summary: "Networks whose connections start with a PROXY protocol header (version 1 or 2) \
-                  that names the client. What others send is content. Not over UDP.",
+                  that names the client. What others send is content. Over UDP: version 2, in the \
+                  first datagram of a client or in each.",
         aliases: &[
             "set_real_ip_from",
             "accept_proxy",
@@ -447,7 +448,8 @@ pub const WAY_ROWS: &[Row<Way>] = &[
         summary: "Begin each connection to a server with a PROXY protocol header that names the \
                   client, in version 1 (text) or 2 (binary); before TLS, if the server has it. In a \
                   route, the stream's value is the default, and the `send_proxy_protocol` of an \
-                  [[upstream]] for both. Not over UDP. Default: `off`.",
+                  [[upstream]] for both. Over UDP: version 2, in the first datagram of a session; \
+                  with `requests = 1`, in each. Default: `off`.",
         aliases: &[
             "proxy_protocol",
             "send_proxy",

@@ -269,6 +269,7 @@ impl StreamDraft {
 
 /// Reports what there is not over UDP, and what there is over UDP alone.
 fn over_udp(draft: &StreamDraft, complaints: &mut Vec<Complaint>) {
+    let mut v1_over_udp = Vec::new();
     let mut complain = |at: &Location, key: &str, what: &str| {
         let help = format!("remove `{key}`, or write another [[stream]] for it");
         complaints.push((at.clone(), format!("`{key}` {what}"), help));
@@ -278,9 +279,6 @@ fn over_udp(draft: &StreamDraft, complaints: &mut Vec<Complaint>) {
     }
     if draft.has_udp() {
         let not_here = "is not for addresses with `udp:`";
-        if let Some((_, at)) = &draft.proxy_protocol_from {
-            complain(at, "proxy_protocol_from", not_here);
-        }
         if let Some(at) = draft.rates_at.as_ref() {
             complain(at, draft.rates_key(), not_here);
         }
@@ -289,8 +287,8 @@ fn over_udp(draft: &StreamDraft, complaints: &mut Vec<Complaint>) {
         }
         let ways = draft.routes.iter().map(|route| &route.way);
         for way in ways.chain([&draft.way]) {
-            if let Some((Some(_), at)) = &way.preface {
-                complain(at, "send_proxy_protocol", not_here);
+            if let Some((Some(PrefaceVersion::V1), at)) = &way.preface {
+                v1_over_udp.push(at.clone());
             }
         }
         if let Some(at) = draft
@@ -311,6 +309,11 @@ fn over_udp(draft: &StreamDraft, complaints: &mut Vec<Complaint>) {
                 complain(at, key, only_there);
             }
         }
+    }
+    for at in v1_over_udp {
+        let message = "version 1 of the PROXY protocol is for TCP alone";
+        let help = "write send_proxy_protocol = \"v2\"";
+        complaints.push((at, message.to_owned(), help.to_owned()));
     }
 }
 

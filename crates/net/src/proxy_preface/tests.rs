@@ -385,3 +385,41 @@ fn clients_without_an_address() {
         complete(&sent, None, false);
     }
 }
+
+#[test]
+fn prefaces_of_datagrams() {
+    let client: SocketAddr = "192.0.2.7:5000".parse().unwrap();
+    let server: SocketAddr = "203.0.113.1:53".parse().unwrap();
+    let mut datagram = Vec::new();
+    encode_datagram(PrefaceVersion::V2, Some((client, server)), &mut datagram);
+    assert_eq!(datagram[V2_FAMILY], 0x12);
+    let length = datagram.len();
+    datagram.extend_from_slice(b"content");
+    assert_eq!(
+        parse_datagram(&datagram),
+        Ok(Some((length, Some((client, server)))))
+    );
+    // Each part of it is broken, and so is one for a connection.
+    for end in V2_SIGNATURE.len()..length {
+        assert_eq!(
+            parse_datagram(&datagram[..end]),
+            Err(PrefaceError::Malformed),
+            "{end}"
+        );
+    }
+    let mut stream = Vec::new();
+    encode(PrefaceVersion::V2, Some((client, server)), &mut stream);
+    assert_eq!(parse_datagram(&stream), Err(PrefaceError::Unsupported));
+    assert_eq!(parse(&datagram), Err(PrefaceError::Unsupported));
+    // LOCAL and UNSPEC name nobody; version 1 and all else are content.
+    let mut nobody = Vec::new();
+    encode_datagram(PrefaceVersion::V2, None, &mut nobody);
+    assert_eq!(parse_datagram(&nobody), Ok(Some((16, None))));
+    for content in [
+        &b""[..],
+        b"PROXY TCP4 192.0.2.7 203.0.113.1 1 2\r\n",
+        &V2_SIGNATURE[..11],
+    ] {
+        assert_eq!(parse_datagram(content), Ok(None));
+    }
+}

@@ -366,6 +366,33 @@ fn nginx_stream_sends_and_reads_proxy_headers() {
 }
 
 #[test]
+fn nginx_stream_sends_a_proxy_header_before_the_first_datagram() {
+    let upstreams = Upstreams::start();
+    let pair = Pair::start(
+        "nginx-stream-preface-udp",
+        &upstreams.words(),
+        "server { listen {ip}:{p} udp; proxy_protocol on; proxy_pass 127.0.0.1:{udp}; }\n\
+         server { listen {ip}:{q} udp; return a; }\nserver { listen {ip}:{r} udp; return a; }",
+    );
+    pair.both(|address| {
+        let socket = datagrams(address);
+        let own = socket.local_addr().unwrap();
+        let header = format!(
+            "PROXY TCP4 {} {} {} {}",
+            own.ip(),
+            address.ip(),
+            own.port(),
+            address.port()
+        );
+        assert_eq!(
+            ask(&socket, "one").unwrap(),
+            format!("heard {header}\r\none")
+        );
+        assert_eq!(ask(&socket, "two").unwrap(), "heard two");
+    });
+}
+
+#[test]
 fn nginx_stream_ends_and_begins_tls() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(

@@ -32,9 +32,11 @@ fn instructions_of(path: &str, sites: [&str; 2], fields: &[(&str, &str)]) -> [u6
     let dir = TempDir::new("route-costs").unwrap();
     dir.write("www/small.html", "x".repeat(285)).unwrap();
     origin(&dir);
-    let sites = sites.map(|text| text.replace("{origin}", &format!("{}/origin.sock", dir.display())));
-    let site =
-        |(name, text): (&str, String)| format!("\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\n{text}");
+    let sites =
+        sites.map(|text| text.replace("{origin}", &format!("{}/origin.sock", dir.display())));
+    let site = |(name, text): (&str, String)| {
+        format!("\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\n{text}")
+    };
     let sites: String = ["first", "other"]
         .into_iter()
         .zip(sites)

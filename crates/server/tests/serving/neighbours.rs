@@ -596,17 +596,36 @@ fn requests_for_programs_wait_in_a_line_of_bounded_length() {
     );
 }
 
+/// Each route has its own time in the line: one request has given up, and another one still waits.
 #[test]
 fn nobody_waits_in_the_line_for_ever() {
-    let (backend, comes, _go) = slow_backend();
-    let site = format!(
-        "[site.throttle]\ndynamic_per_site = 1\ndynamic_queue = 5\ndynamic_queue_time = \"50ms\"\n[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{backend}\"\n"
-    );
+    let (backend, comes, go) = slow_backend();
+    let route = |path: &str, time: &str| {
+        format!(
+            "[[site.route]]\npath = \"{path}\"\nproxy = \"http://{backend}\"\n[site.route.throttle]\n\
+             dynamic_per_address = 1\ndynamic_queue = 5\ndynamic_queue_time = \"{time}\"\n"
+        )
+    };
+    let site = route("/patient/*", "1h") + &route("/app/*", "50ms");
     let saker = start(folder("dynamic-time"), "", &site);
-    let mut one = from(&saker, "203.0.113.1");
-    one.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let begin = |address: &str, path: &str| {
+        let mut client = from(&saker, address);
+        client
+            .send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
+            .unwrap();
+        client
+    };
+    let mut first = begin("203.0.113.1", "/patient/");
+    comes.recv_timeout(SOON).unwrap();
+    let mut patient = begin("203.0.113.1", "/patient/");
+    let mut other = begin("203.0.113.2", "/app/");
     comes.recv_timeout(SOON).unwrap();
     assert_eq!(status(&mut from(&saker, "203.0.113.2"), "/app/"), Some(503));
+    // The one with the time of a day is served when its turn comes.
+    (0..3).for_each(|_| go.send(()).unwrap());
+    for client in [&mut first, &mut other, &mut patient] {
+        assert_eq!(client.read_response().unwrap().status, 200);
+    }
 }
 
 #[test]

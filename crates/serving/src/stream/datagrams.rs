@@ -67,7 +67,7 @@ impl DatagramListening for Listening {
         Some(Arc::clone(&known.server))
     }
 
-    fn admit(&self, peer: SocketAddr) -> Option<Admission> {
+    fn admit(&self, client: SocketAddr) -> Option<Admission> {
         let worker = &self.worker;
         let limits_max = worker.services().generation.model.limits.connections_max;
         let connections_max = worker.shared.connections_max(limits_max);
@@ -77,8 +77,8 @@ impl DatagramListening for Listening {
         worker.counters.increment(Metric::ConnectionsAccepted);
         worker.counters.add(Metric::ConnectionsOpen, 1);
         let mut permit = ConnectionPermit::new(worker);
-        if let Err(error) = permit.admit(peer.ip().to_canonical()) {
-            let client = Client::new(peer, peer, Arc::clone(&self.address), false);
+        if let Err(error) = permit.admit(client.ip().to_canonical()) {
+            let client = Client::new(client, client, Arc::clone(&self.address), false);
             error.tell(worker, &client);
             return None;
         }
@@ -86,6 +86,12 @@ impl DatagramListening for Listening {
             number: worker.shared.sessions.fetch_add(1, Ordering::Relaxed),
             place: Counted::new(move || drop(permit)),
         })
+    }
+
+    fn refuse_preface(&self, peer: SocketAddr) {
+        let counters = &self.worker.counters;
+        counters.increment(Metric::ProxyPrefacesRefused);
+        error_log::log_client(&message::PROXY_PREFACE_BAD, peer, format_args!("over UDP"));
     }
 
     fn log(&self, session: &mut Session) {

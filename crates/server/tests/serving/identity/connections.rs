@@ -8,19 +8,22 @@ use super::{basic, directory, ldap_site, operate};
 use crate::operate::wait_until;
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixStream,
+    path::Path,
     sync::{Arc, Mutex},
     thread,
 };
 
 /// A way to the directory that counts users' binds, and passes none of them on.
-fn holding(to: SocketAddr) -> (SocketAddr, Arc<Mutex<usize>>) {
+fn holding(to: &Path) -> (SocketAddr, Arc<Mutex<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = to.to_owned();
     let (address, held) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(0)));
     let count = Arc::clone(&held);
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let server = TcpStream::connect(to).unwrap();
+            let server = UnixStream::connect(&to).unwrap();
             let (mut up, mut down) = (client.try_clone().unwrap(), client);
             let (mut into, mut from) = (server.try_clone().unwrap(), server);
             thread::spawn(move || std::io::copy(&mut from, &mut down));
@@ -47,7 +50,8 @@ fn holding(to: SocketAddr) -> (SocketAddr, Arc<Mutex<usize>>) {
 fn passwords_are_checked_on_few_connections() {
     let dir = operate::folder("identity-ldap-connections");
     let slapd = directory(&dir);
-    let to = slapd.url().trim_start_matches("ldap://").parse().unwrap();
+    let socket = slapd.url().replace("%2F", "/");
+    let to = Path::new(socket.trim_start_matches("ldapi://"));
     let (few, held_by_few) = holding(to);
     let (many, held_by_many) = holding(to);
     dir.write("www/few.txt", "a\n").unwrap();

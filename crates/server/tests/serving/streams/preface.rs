@@ -8,7 +8,7 @@ use crate::operate;
 use saker_testkit::PATIENCE;
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     thread,
 };
 
@@ -165,4 +165,143 @@ fn a_site_behind_a_stream_knows_its_client() {
         .unwrap();
     assert!(rest(&mut stream).starts_with("HTTP/1.1 200 "));
     assert_eq!(streams.lines("access.log", 1), ["192.0.2.7"]);
+}
+
+/// A server over UDP that sends back what it hears, without the ports of a header.
+fn mirror_of_datagrams() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut heard = [0; 65_535];
+        while let Ok((bytes, from)) = socket.recv_from(&mut heard) {
+            let _ = socket.send_to(&heard[..bytes], from);
+        }
+    });
+    address
+}
+
+/// A header of version 2 for a datagram from `client` to 203.0.113.1:53.
+fn header(client: [u8; 4], port: u16) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x12\0\x0c".to_vec();
+    header.extend(client);
+    header.extend([203, 0, 113, 1]);
+    header.extend(port.to_be_bytes());
+    header.extend(53_u16.to_be_bytes());
+    header
+}
+
+fn asked(socket: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send(datagram).unwrap();
+    let mut heard = [0; 65_535];
+    let bytes = socket.recv(&mut heard).unwrap();
+    heard[..bytes].to_vec()
+}
+
+fn client_of(streams: &Streams, number: usize) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(streams.address(number)).unwrap();
+    socket
+}
+
+#[test]
+fn datagrams_begin_with_a_header() {
+    let server = mirror_of_datagrams();
+    let streams = Streams::start(
+        "stream-preface-udp",
+        &format!(
+            "[[stream]]\nlisten = \"udp:127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nsend_proxy_protocol = \"v2\"\n\
+             [[stream]]\nlisten = \"udp:127.0.0.1:{{q}}\"\nproxy = \"{server}\"\nsend_proxy_protocol = \"v2\"\nrequests = 1\n"
+        ),
+    );
+    for number in [0, 1] {
+        let client = client_of(&streams, number);
+        let (from, to) = (client.local_addr().unwrap(), streams.address(number));
+        let ports = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+        let expected = [
+            &b"\r\n\r\n\0\r\nQUIT\n\x21\x12\0\x0c\x7f\0\0\x01\x7f\0\0\x01"[..],
+            &ports,
+            b"one",
+        ]
+        .concat();
+        assert_eq!(asked(&client, b"one"), expected);
+        let second = asked(&client, b"two");
+        match number {
+            0 => assert_eq!(second, b"two"),
+            _ => assert!(second.starts_with(b"\r\n\r\n") && second.ends_with(b"two")),
+        }
+    }
+    // What the header makes too long is dropped, and no fault of the server's.
+    let client = client_of(&streams, 0);
+    client.send(&[b'x'; 65_500]).unwrap();
+    let heard = asked(&client, b"short");
+    assert!(heard.starts_with(b"\r\n\r\n") && heard.ends_with(b"short"));
+    assert!(!streams.saker.server.stderr().contains("SK0960"));
+}
+
+#[test]
+fn headers_of_datagrams_name_the_client() {
+    let server = mirror_of_datagrams();
+    let streams = Streams::start(
+        "stream-preface-udp-taken",
+        &format!(
+            "[[stream]]\nlisten = \"udp:127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"127.0.0.1\"]\n\
+             responses = 1\naccess_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr $remote_port $realip_remote_addr $status\" }}\n\
+             [stream.access]\ndeny = [\"192.0.2.66\", \"127.0.0.1\"]\n\
+             [[stream]]\nlisten = \"udp:127.0.0.1:{{q}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"192.0.2.0/24\"]\n"
+        ),
+    );
+    let proxy = client_of(&streams, 0);
+    let with = |client, text: &[u8]| [&header(client, 7)[..], text].concat();
+    // Without a header nothing is known, and a broken one says nothing; of a rule, the client counts.
+    proxy.send(b"lost").unwrap();
+    proxy.send(&header([192, 0, 2, 7], 7)[..20]).unwrap();
+    proxy.send(&with([192, 0, 2, 66], b"denied")).unwrap();
+    proxy.send(b"of the denied one").unwrap();
+    assert_eq!(asked(&proxy, &with([192, 0, 2, 7], b"one")), b"one");
+    assert_eq!(asked(&proxy, &with([192, 0, 2, 8], b"two")), b"two");
+    let mut lines = streams.lines("stream.log", 3);
+    lines.sort();
+    assert_eq!(
+        lines[..3],
+        [
+            "192.0.2.66 7 127.0.0.1 403",
+            "192.0.2.7 7 127.0.0.1 200",
+            "192.0.2.8 7 127.0.0.1 200"
+        ]
+    );
+    streams
+        .saker
+        .server
+        .wait_for_stderr("SK0309", PATIENCE)
+        .unwrap();
+    // Of peers that are not trusted it is content.
+    let other = client_of(&streams, 1);
+    let whole = with([192, 0, 2, 7], b"three");
+    assert_eq!(asked(&other, &whole), whole);
+}
+
+/// Two clients of one port of a trusted peer never get each other's answers, and a datagram without a
+/// header goes on with the last one.
+#[test]
+fn datagrams_without_a_header_go_on() {
+    let server = mirror_of_datagrams();
+    let streams = Streams::start(
+        "stream-preface-udp-on",
+        &format!(
+            "[[stream]]\nlisten = \"udp:127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"127.0.0.1\"]\n\
+             send_proxy_protocol = \"v2\"\n"
+        ),
+    );
+    let proxy = client_of(&streams, 0);
+    let first = [&header([192, 0, 2, 7], 7)[..], b"one"].concat();
+    let heard = asked(&proxy, &first);
+    assert!(heard.windows(4).any(|part| part == [192, 0, 2, 7]));
+    assert_eq!(asked(&proxy, b"more"), b"more");
+    let second = [&header([192, 0, 2, 8], 7)[..], b"two"].concat();
+    let heard = asked(&proxy, &second);
+    assert!(heard.windows(4).any(|part| part == [192, 0, 2, 8]));
+    assert_eq!(asked(&proxy, b"more"), b"more");
+    // The first one's session is still there: no further header is sent.
+    assert_eq!(asked(&proxy, &first), b"one");
 }
