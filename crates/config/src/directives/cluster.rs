@@ -340,7 +340,7 @@ pub const ROWS: &[Row<Cluster>] = &[
             min: 1 << 10,
             max: 256 << 20,
         },
-        default: Some("\"8M\""),
+        default: Some("\"8MiB\""),
         summary: "Longer pages are not handed out: each server makes them itself.",
         since: "0.2",
         aliases: &["page_size_max", "max_page_size"],

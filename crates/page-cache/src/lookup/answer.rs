@@ -29,7 +29,6 @@ pub async fn answer(
     hit: HitStatus,
 ) -> Option<Response> {
     remember(cache, exchange, request, page);
-    hand_out(request, page);
     let options = ResponseOptions::of(exchange);
     let now = exchange.now;
     if page.is_template {
@@ -38,7 +37,7 @@ pub async fn answer(
         exchange.trace("cache", None, || {
             format!("assembled from the cache ({hit:?})")
         });
-        request.note(FetchOutcome::AlreadyCached);
+        note_found(request, page);
         request.count_answer(cache, page, hit, None);
         exchange.upstream.is_answered_by_program = true;
         let include = request.include.clone().unwrap_or_default();
@@ -51,7 +50,7 @@ pub async fn answer(
             exchange.trace("cache", None, || {
                 format!("answered from the cache ({hit:?})")
             });
-            request.note(FetchOutcome::AlreadyCached);
+            note_found(request, page);
             let content = (exchange.head.view().method() != Method::Head).then_some(&response.body);
             request.count_answer(cache, page, hit, content);
             exchange.upstream.is_answered_by_program = true;
@@ -92,11 +91,12 @@ pub async fn answer(
     }
 }
 
-/// Gives the page to another server of the cluster that has asked for it.
-fn hand_out(request: &CacheRequest, page: &Rc<Page>) {
+/// Tells a background fetch that the page is there. Another server of the cluster gets it.
+fn note_found(request: &CacheRequest, page: &Rc<Page>) {
     let Some(fetch) = &request.background_fetch else {
         return;
     };
+    fetch.note(FetchOutcome::AlreadyCached);
     fetch.note_page(|| FoundPage {
         page: Rc::clone(page),
         vary_record: request.vary_record.clone(),

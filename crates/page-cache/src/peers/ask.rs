@@ -212,7 +212,8 @@ async fn lead(
             // Its variants are others than this server's.
             break;
         };
-        let is_kept = request.is_refresh
+        // Warm-ups fill this server's cache.
+        let is_kept = request.is_own()
             || permit.is_awaited()
             || access.pages.is_kept(cache.store.hash(copy.key()));
         if !is_kept {

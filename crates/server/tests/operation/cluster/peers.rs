@@ -176,7 +176,7 @@ fn visitors_do_not_meet_at_other_servers() {
     for (round, node) in fleet.nodes.iter().enumerate() {
         for visitor in ["one", "two"] {
             let target = format!("/private/{round}");
-            let cookie = format!("PHPSESSID={visitor}");
+            let cookie = format!("PHPSESSID=0123456789abcdef-{visitor}");
             let asked = fleet.origin.asked(&target);
             for _ in 0..2 {
                 node.request("GET", &target, &[("Cookie", &cookie)]);
@@ -209,7 +209,7 @@ fn visitors_do_not_meet_at_other_servers() {
 /// What cannot be handed out is made by each server, and asked for once.
 #[test]
 fn pages_that_are_not_for_all_are_made_by_each_server() {
-    let more = "copied_after = 1\npage_size = \"64K\"";
+    let more = "copied_after = 1\npage_size = \"64KiB\"";
     let (_redis, _certificates, fleet) = start(more, 2);
     for number in 0..6 {
         let target = format!("/never/{number}");
