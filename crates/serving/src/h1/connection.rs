@@ -14,7 +14,8 @@ pub struct Connection {
     pub(super) session: Session,
     pub(super) io: Rc<RefCell<Io>>,
     pub(super) deadline: Rc<Deadline>,
-    pub(super) scanner: HeadScanner,
+    /// Set while a head comes in pieces.
+    pub(super) scanner: Option<Box<HeadScanner>>,
     /// The input holds bytes that have not been parsed.
     pub(super) unseen_input: bool,
     /// The last read took all there was.
@@ -37,7 +38,7 @@ impl Connection {
             session,
             io: Rc::new(RefCell::new(io)),
             deadline,
-            scanner: HeadScanner::default(),
+            scanner: None,
             unseen_input: false,
             drained: false,
             in_head: false,

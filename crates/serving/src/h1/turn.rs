@@ -17,7 +17,6 @@ use crate::{
     request::{Cause, request_limits},
 };
 use saker_http::Status;
-use saker_http1::HeadScanner;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::{
     io,
@@ -127,7 +126,7 @@ impl Connection {
     /// Keeps unused bytes of a turn. A head that is still incomplete keeps its deadline.
     fn keep(&mut self, bytes: &[u8], rest: usize) {
         if rest > 0 {
-            self.scanner = HeadScanner::default();
+            self.scanner = None;
             self.in_head = false;
         }
         if rest < bytes.len() {
@@ -144,7 +143,8 @@ impl Connection {
         io.input.extend_from_slice(bytes);
         let services = self.session.worker.services();
         let limits = request_limits(self.session.limits(&services.generation));
-        Joined::Appended(self.scanner.worth_parsing(&io.input, &limits))
+        let scanner = self.scanner.get_or_insert_default();
+        Joined::Appended(scanner.worth_parsing(&io.input, &limits))
     }
 
     pub(super) fn write_now(&self, out: &[u8]) -> usize {

@@ -14,8 +14,8 @@ pub struct HeldPolicy {
     seen: (u64, u64),
     /// All sites have the same requirements, and they are met.
     is_held_everywhere: bool,
-    /// The site of the previous request.
-    site: Option<usize>,
+    /// The site of the previous request. Each connection has one of these: small.
+    site: Option<u16>,
     /// The site that the handshake was for demands something else by now.
     is_outdated: bool,
 }
@@ -24,12 +24,14 @@ impl HeldPolicy {
     /// Returns true if the site may answer a request over this connection.
     pub fn is_good_for(&mut self, client: &Client, generation: &Generation, site: usize) -> bool {
         self.follow(client, generation);
-        if self.is_held_everywhere || self.site == Some(site) {
+        // Sites beyond are asked for each time.
+        let number = u16::try_from(site).ok();
+        if self.is_held_everywhere || number.is_some() && self.site == number {
             return true;
         }
         let is_held = generation.holding(client, site) == Holding::Held;
         if is_held {
-            self.site = Some(site);
+            self.site = number;
         }
         is_held
     }

@@ -39,8 +39,8 @@ pub struct Session {
     /// Those of the host that the connection is for, as far as that is known before a request;
     /// `None`: the server's.
     limits: Option<Arc<Limits>>,
-    /// Keep-alive timeout of the previous request's host, where hosts differ.
-    idle_timeout_ms: Option<u64>,
+    /// Keep-alive timeout of the previous request's host, where hosts differ; 49 days at most.
+    idle_timeout_ms: Option<u32>,
     held_policy: HeldPolicy,
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
@@ -365,7 +365,7 @@ impl Session {
             return true;
         }
         let limits = generation.site_limits(site);
-        self.idle_timeout_ms = Some(limits.keep_alive_timeout_ms);
+        self.set_idle_timeout(limits.keep_alive_timeout_ms);
         self.may_go_on(limits)
     }
 
@@ -381,7 +381,7 @@ impl Session {
 
     /// Gives the connection a keep-alive timeout of its own.
     pub fn set_idle_timeout(&mut self, timeout_ms: u64) {
-        self.idle_timeout_ms = Some(timeout_ms);
+        self.idle_timeout_ms = Some(u32::try_from(timeout_ms).unwrap_or(u32::MAX));
     }
 
     /// Limits on heads and on writing.
@@ -407,6 +407,7 @@ impl Session {
     /// The keep-alive timeout of the connection.
     pub fn idle_timeout_ms(&self, generation: &Generation) -> u64 {
         self.idle_timeout_ms
+            .map(u64::from)
             .unwrap_or(self.limits(generation).keep_alive_timeout_ms)
     }
 
