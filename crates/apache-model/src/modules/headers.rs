@@ -127,12 +127,13 @@ impl Headers {
     }
 
     /// Returns whether edits one after the other may make more of a response's fields than any head
-    /// should have: each that puts what is there into what it makes may multiply it. An estimate
-    /// that is never too small for values of the usual length.
+    /// should have, or values that can't be sent: each that puts what is there into what it makes
+    /// may multiply it. An estimate that is never too small for values of the usual length.
     pub fn may_grow(&self) -> bool {
         const USUAL_BYTES: usize = 1024;
         let edits = self.success.iter().chain(&self.always);
-        if edits.clone().any(|edit| !edit.has_field_name()) {
+        let is_odd = |edit: &Arc<Edit>| !edit.has_field_name() || edit.action.decodes();
+        if edits.clone().any(is_odd) {
             return true;
         }
         edits.fold(USUAL_BYTES, |bytes, edit| edit.action.grown(bytes))
@@ -201,6 +202,26 @@ impl Edit {
 }
 
 impl Action {
+    /// True if its text has bytes that neither a request nor the configuration has as such.
+    fn decodes(&self) -> bool {
+        const DECODERS: [&[u8]; 3] = [b"unescape", b"unbase64", b"file"];
+        let (Action::Set(value)
+        | Action::Add(value)
+        | Action::Append(value)
+        | Action::Merge(value)
+        | Action::SetIfEmpty(value)) = self
+        else {
+            return false;
+        };
+        let Value::Expression(expression) = value else {
+            return false;
+        };
+        let text = expression.text().to_ascii_lowercase();
+        DECODERS
+            .iter()
+            .any(|name| text.windows(name.len()).any(|part| part == *name))
+    }
+
     fn sets(&self) -> bool {
         matches!(
             self,
