@@ -179,6 +179,7 @@ impl TlsDraft {
             } else {
                 ClientChecks::default()
             },
+            rejects_handshakes: false,
             without_tickets: or(&self.tickets, &main.tickets) == Some(false),
             ticket_lifetime_s: Some(
                 or(&self.session_lifetime_s, &main.session_lifetime_s)

@@ -363,8 +363,7 @@ fn listeners(
             };
             let is_tls = listen.is_tls || listen.is_quic || is_on;
             if is_tls {
-                let own = listener.tls.get_or_insert_default();
-                own.strict_sni |= draft.tls.rejects == Some(true);
+                listener.tls.get_or_insert_default();
                 check_certificate(draft, finisher);
             }
             let http2 = draft.outside.conf.core.http2.or(core.http2);

@@ -21,7 +21,7 @@ saker explain --nginx /etc/nginx/nginx.conf http://example.org/path
 A link to the program with the name `nginx` takes nginx's own options: `-t`, `-T`, `-q`, `-v`, `-V`,
 `-c`, `-p`, `-g`, `-e`, and `-s` with `stop`, `quit`, `reopen`, `reload`. Messages of `-t` have
 nginx's form, all errors at once. Signals mean what they mean to nginx: HUP reloads, QUIT stops
-gracefully, TERM and INT stop at once, USR1 reopens log files.
+gracefully, TERM and INT stop at once, USR1 reopens log files, USR2 starts the program file anew.
 
 Servers are chosen by address and name, locations by exact name, longest prefix, and expressions in
 order. Scripts (`set`, `if`, `rewrite`, `return`, `break`), inheritance, `try_files`, `error_page`,
@@ -48,16 +48,20 @@ and variables follow nginx's documentation; a suite compares the answers with th
   policy all the same.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
-- `USR2` and `WINCH` have no effect: `saker upgrade` starts a new program that takes over from the
-  running one, without an interruption, and waits until it serves.
+- After `USR2` the new program takes over at once, and the old one ends when its requests have. What
+  stands in `nginx.pid.oldbin` is a process that waits for `QUIT`, or for `HUP`, by which the old program
+  takes over again, in a new process. `USR2` needs the sandbox; without it, use `saker upgrade`.
+- `$request_body` has a value in locations that pass requests to an upstream, up to
+  `client_body_buffer_size`. `$sent_http_content_type` of a 304 is that of the file.
+- `*_cache_max_range_offset` counts where nothing is cached under the key.
 - `merge_slashes` is that of the default server of the address.
 - Failures of a member are counted for each set of settings that upstreams are asked with.
 - `sticky learn` keeps its sessions until the next reload.
-- The addresses of proxies (`set_real_ip_from`, `real_ip_header`, `real_ip_recursive`) are the same in
-  all servers that have them, and stand in http and server blocks; anything else is refused. Servers
-  without them use those of the others.
-- The PROXY header is read from the addresses in `set_real_ip_from` alone, with `real_ip_header
-  proxy_protocol`; in `stream` it is read from everyone, and believed as `set_real_ip_from` says.
+- Where servers or locations differ in `set_real_ip_from`, `real_ip_header`, or `real_ip_recursive`,
+  the client's address is settled when the server is known, or the location: limits and bans of
+  saker.toml's kind are then about the peer of the connection.
+- The PROXY header is read from everyone who connects to an address with `proxy_protocol`, and names
+  the client as `set_real_ip_from` says.
 - A server that asks for client certificates must be found by a name without patterns: a connection
   whose handshake followed another server's policy gets 421.
 

@@ -114,7 +114,12 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
         }
     }
     let kept = |own: u16| (own != 0).then_some(own);
-    request.state.error_status = page.status.map_or(Some(status), kept);
+    // Faults of heads and certificates have statuses for `error_page`; clients see 400.
+    let shown = match status {
+        494..=497 => 400,
+        status => status,
+    };
+    request.state.error_status = page.status.map_or(Some(shown), kept);
     apply(request, page, response)
 }
 

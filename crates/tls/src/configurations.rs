@@ -118,6 +118,9 @@ impl Configurations {
         if self.terms.strict_sni && !name.is_some_and(|name| self.table.knows(endpoint, name)) {
             return Err(Answer::UnrecognisedName);
         }
+        if self.table.rejects(endpoint, name) {
+            return Err(Answer::UnrecognisedName);
+        }
         if let Some(answer) = name.and_then(|name| self.missing(endpoint, name)) {
             return Err(answer);
         }

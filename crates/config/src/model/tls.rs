@@ -135,10 +135,10 @@ pub enum ClientCertificates {
     Off,
     /// Requested; a client without one is served, one with an invalid certificate is not.
     Optional,
-    /// The same, but without verification of the issuer; set by Apache's configuration only.
+    /// The same, but without verification of the issuer; set by Apache's and nginx's configurations only.
     OptionalNoAuthority,
-    /// Requested, because parts of the site may require one: an invalid one counts as none; set by
-    /// Apache's configuration only.
+    /// Requested, because rules may require one: an invalid one counts as none; set by Apache's and
+    /// nginx's configurations only.
     Asked,
     Required,
 }
@@ -239,6 +239,8 @@ pub struct SiteTls {
     pub client_crl: Vec<PathBuf>,
     pub client_checks: ClientChecks,
     pub without_tickets: bool,
+    /// Handshakes for the site are refused; set by nginx's configuration only.
+    pub rejects_handshakes: bool,
     /// Maximum lifetime of a session ticket, if shorter than that of the server's keys.
     pub ticket_lifetime_s: Option<u32>,
 }

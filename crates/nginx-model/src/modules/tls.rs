@@ -218,6 +218,7 @@ impl TlsConf {
                 .session_ms
                 .map(|ms| u32::try_from(ms / 1000).unwrap_or(u32::MAX)),
             without_tickets: self.has_tickets == Some(false),
+            rejects_handshakes: self.rejects == Some(true),
         }
     }
 

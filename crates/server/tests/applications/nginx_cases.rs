@@ -16,6 +16,7 @@ use crate::{
 };
 use saker_testkit::{ServerProcess, TempDir, free_port, require};
 use std::{
+    collections::{BTreeSet, HashSet},
     fmt::Write as _,
     fs,
     net::{Ipv4Addr, SocketAddr},
@@ -222,6 +223,49 @@ fn nginx_cases_are_many() {
     }
     let cases = cases();
     let requests: usize = cases.iter().map(|case| case.script.requests.len()).sum();
-    assert!(cases.len() >= 122, "{} cases", cases.len());
-    assert!(requests >= 2_200, "{requests} requests");
+    assert!(cases.len() >= 150, "{} cases", cases.len());
+    assert!(requests >= 2_600, "{requests} requests");
+}
+
+/// Directives of nginx's own modules that are honored are used by a case, or by a test beside the
+/// cases, or are in `nginx/without-case.txt` with the reason.
+#[test]
+fn nginx_cases_use_what_is_honored() {
+    let page = fs::read_to_string(here().join("../../../../docs/nginx.md")).unwrap();
+    let mut used = String::new();
+    for entry in fs::read_dir(here().join("nginx")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "case") {
+            used.push_str(&read(path).configuration);
+        }
+    }
+    for entry in fs::read_dir(here()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("nginx_") && name.ends_with(".rs") {
+            used.push_str(&fs::read_to_string(path).unwrap().replace("\\n", " "));
+        }
+    }
+    let is_part = |byte: char| byte == '_' || byte.is_ascii_alphanumeric();
+    let used: HashSet<&str> = used.split(|byte| !is_part(byte)).collect();
+    let excused = fs::read_to_string(here().join("nginx/without-case.txt")).unwrap();
+    let excused: BTreeSet<&str> = excused
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(": ").map(|(name, _)| name))
+        .collect();
+    let honored: BTreeSet<&str> = page
+        .lines()
+        .filter(|line| line.ends_with("| **honored** |"))
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    let without: BTreeSet<&str> = honored
+        .into_iter()
+        .filter(|name| !used.contains(name))
+        .collect();
+    let missing: Vec<&&str> = without.difference(&excused).collect();
+    assert!(missing.is_empty(), "honored, and in no case: {missing:?}");
+    let stale: Vec<&&str> = excused.difference(&without).collect();
+    assert!(stale.is_empty(), "in without-case.txt, and used: {stale:?}");
 }

@@ -215,7 +215,7 @@ fn nginx_http_names_servers_and_trusts_quietly() {
     let pair = Pair::start(
         "nginx-http-names",
         &[],
-        "== http\nserver { listen {ip}:{optional} ssl; server_name named.test; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
+        "== http\nserver { listen {ip}:{q} ssl; server_name named.test; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
          return 200 '[$ssl_server_name] $ssl_session_reused'; }\n\
          server { listen {ip}:{r} ssl; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem; \
          ssl_verify_client on; ssl_trusted_certificate {shared}/cert.pem; ssl_client_certificate {shared}/other.pem; return 200 '$ssl_client_verify'; }\n\
@@ -319,7 +319,7 @@ fn nginx_http_answers_bad_certificates() {
          ssl_client_certificate {shared}/other.pem; ssl_trusted_certificate {shared}/cert.pem;\n\
          server { listen {ip}:{p} ssl http2; listen {ip}:{plain}; server_name on.test; ssl_verify_client on; \
          location / { return 200 '$ssl_client_verify'; } }\n\
-         server { listen {ip}:{q} ssl; ssl_verify_client optional; error_page 495 /bad; error_page 496 = /none; \
+         server { listen {ip}:{optional} ssl; ssl_verify_client optional; error_page 495 /bad; error_page 496 = /none; \
          location / { return 200 'in:$ssl_client_verify'; } location /bad { return 200 'bad'; } }",
     );
     let shared = pair.dir.join("").display().to_string();

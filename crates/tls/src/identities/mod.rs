@@ -311,6 +311,9 @@ fn build(
             policy,
             source.tls.automatic,
         );
+        if source.tls.rejects_handshakes {
+            table.reject(source.index);
+        }
     }
     let Load {
         files,

@@ -33,6 +33,7 @@ struct Site {
     /// `None`: its demands can't be kept, so it is not served.
     policy: Option<usize>,
     automatic: Automatic,
+    rejects_handshakes: bool,
     /// Name whose certificate is used for clients that send no SNI.
     first_name: Option<String>,
 }
@@ -87,8 +88,22 @@ impl Table {
             certificates,
             policy,
             automatic,
+            rejects_handshakes: false,
             first_name,
         });
+    }
+
+    /// Has handshakes for a site refused.
+    pub fn reject(&mut self, index: usize) {
+        if let Some(Some(site)) = self.sites.get_mut(index) {
+            site.rejects_handshakes = true;
+        }
+    }
+
+    /// Returns true if the site of the name, or the first site without one, refuses handshakes.
+    pub fn rejects(&self, endpoint: LocalEndpoint<'_>, name: Option<&str>) -> bool {
+        self.select(endpoint, name)
+            .is_some_and(|(site, _)| site.rejects_handshakes)
     }
 
     fn select(&self, endpoint: LocalEndpoint<'_>, name: Option<&str>) -> Option<(&Site, Choice)> {
