@@ -2,8 +2,6 @@
 set -euo pipefail
 hosts="localhost shop.example example.org www.example.org console.example.org"
 echo "127.0.0.1 $hosts" >/etc/hosts
-# Answers to questions, passwords among them.
-seq 20 | sed "s,.*,correct horse battery staple," >answers
 
 mkdir -p /srv/www/example.org /srv/shop /srv/wordpress /srv/files /path/to/directory
 for folder in /srv/www /srv/www/example.org /srv/files /path/to/directory; do
@@ -14,7 +12,7 @@ echo '<?php echo 1;' >/srv/wordpress/index.php
 echo '<?php header("Cache-Control: public, max-age=60"); echo "shop";' >/srv/shop/index.php
 echo '<urlset><url><loc>https://shop.example/</loc></url></urlset>' >/srv/shop/sitemap.xml
 
-mkdir -p /etc/saker /etc/varnish /usr/share/saker /usr/local/bin /opt/saker-0.3 /opt/php/sbin
+mkdir -p /var/log/nginx /etc/saker /etc/varnish /usr/share/saker /usr/local/bin /opt/saker-0.3 /opt/php/sbin
 echo 'a secret of some length for links' >/etc/saker/links.secret
 echo 'a secret of the provider' >/etc/saker/oidc-secret
 echo 'secret' >/etc/saker/ldap-password
