@@ -631,7 +631,7 @@ mod tests {
             "at": 0, "user": hostile, "role": hostile, "client": hostile, "action": hostile, "detail": { hostile: hostile },
         });
         let pages = [
-            log_in(200, Some(hostile), (true, hostile)),
+            log_in(200, Some(hostile), (true, hostile, Some(hostile))),
             link(200, hostile, Some(hostile)),
             now(
                 shell(),
