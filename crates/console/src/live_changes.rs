@@ -213,9 +213,13 @@ impl LiveChanges {
 
     fn add_server(&mut self, model: &Model, name: &str, url: &str) -> Result<usize, String> {
         let upstream = upstream(model, name)?;
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"?#@\\\"<>".contains(&byte);
+        if !url.bytes().all(is_plain) && !self.is_removed(name, url) {
+            return Err("invalid URL of a server".to_owned());
+        }
         let all: usize = self.servers.values().map(|one| one.added.len()).sum();
         let servers = self.servers.entry(name.to_owned()).or_default();
-        // The address of one that was removed, which is no URL for a socket.
+        // The address of one that was removed is no URL where it is a socket's.
         let address = match servers.removed.iter().any(|one| one == url) {
             true => url.to_owned(),
             false => server_address(upstream, url)?,
@@ -229,6 +233,11 @@ impl LiveChanges {
             servers.added.push(url.to_owned());
         }
         self.fits(upstream)
+    }
+
+    fn is_removed(&self, name: &str, address: &str) -> bool {
+        let servers = self.servers.get(name);
+        servers.is_some_and(|one| one.removed.iter().any(|one| one == address))
     }
 
     fn remove_server(&mut self, model: &Model, name: &str, address: &str) -> Result<usize, String> {

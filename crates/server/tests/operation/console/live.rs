@@ -193,3 +193,35 @@ fn event_streams_are_bounded_and_end_with_their_credentials() {
         .read_to_close(PATIENCE)
         .expect("the token is gone");
 }
+
+#[test]
+fn the_most_frequent_are_counted_while_they_are_asked_for() {
+    let fixture = Fixture::start("console-tops", "");
+    let token = fixture.token("viewer");
+    let tops = || fixture.api(&token, "GET", "/api/v1/top", &Value::Null).1;
+    assert_eq!(tops()["ok"], true);
+    let mut client = fixture.saker.connect().unwrap();
+    let mut ask = || {
+        for _ in 0..3 {
+            client.get("/?x=1").unwrap();
+        }
+        client.get("/missing?y").unwrap();
+    };
+    // Workers hear of it a moment later.
+    wait_until_or(
+        || {
+            ask();
+            tops()["requests"].as_u64().is_some_and(|count| count >= 8)
+        },
+        || tops().to_string(),
+    );
+    let found = tops();
+    let url = found["urls"][0]["text"].as_str().unwrap();
+    assert!(url.ends_with('/') && !url.contains('x'), "{found}");
+    let error = found["errors"][0]["text"].as_str().unwrap();
+    assert!(
+        error.starts_with("404 ") && error.ends_with("/missing"),
+        "{found}"
+    );
+    assert_eq!(found["clients"][0]["text"], "127.0.0.1", "{found}");
+}

@@ -10,7 +10,7 @@ use crate::{
     operate::{self, folder},
     tls_site,
 };
-use saker_testkit::free_port;
+use saker_testkit::{PATIENCE, free_port};
 
 fn settings(port: u16, roles: &str) -> String {
     format!(
@@ -94,11 +94,9 @@ fn users_of_a_provider_have_the_roles_of_their_groups() {
     let page = bob.log_in(&format!("{base}/login/oidc"), "bob");
     assert_eq!(page.status, 403, "{page:?}");
     assert_eq!(bob.open(&format!("{base}/"), &[]).status, 303);
-    let stderr = fixture.saker.server.stderr();
-    assert!(
-        stderr.contains("user \"bob\" has none of the roles"),
-        "{stderr}"
-    );
+    let reason = "user \"bob\" has none of the roles";
+    let server = &fixture.saker.server;
+    server.wait_for_stderr(reason, PATIENCE).unwrap();
     // Other roles end sessions.
     let keys = settings(stage.port, "{ staff = \"viewer\" }");
     let keys = Keys {
@@ -150,8 +148,8 @@ fn a_provider_that_is_down_or_lies_lets_no_one_in() {
         "{}",
         page.text()
     );
-    let stderr = fixture.saker.server.stderr();
-    assert!(stderr.contains("SK1402"), "{stderr}");
+    let server = &fixture.saker.server;
+    server.wait_for_stderr("SK1402", PATIENCE).unwrap();
     // The other ways in are open.
     fixture.administrator();
     // Without the table there is nothing.
@@ -164,7 +162,7 @@ fn a_provider_that_is_down_or_lies_lets_no_one_in() {
 #[test]
 fn a_provider_with_tls_is_known_by_its_authority() {
     let port = free_port().unwrap();
-    let issuer = format!("https://localhost:{port}/id");
+    let issuer = format!("https://localhost:{port}");
     let metadata = serde_json::json!({
         "issuer": issuer, "authorization_endpoint": format!("{issuer}/auth"),
         "token_endpoint": format!("{issuer}/token"), "jwks_uri": format!("{issuer}/keys"),
@@ -172,7 +170,7 @@ fn a_provider_with_tls_is_known_by_its_authority() {
     for (ca_file, status) in [("ca_file = \"{dir}/site.pem\"", 303), ("", 502)] {
         let dir = folder("console-oidc-tls");
         tls_site::leaf_certificate(&dir, "site", "localhost");
-        let path = "www/id/.well-known/openid-configuration";
+        let path = "www/.well-known/openid-configuration";
         dir.write(path, metadata.to_string()).unwrap();
         let console = format!(
             "[console.oidc]\nissuer = \"{issuer}\"\nclient_id = \"shop\"\n\

@@ -171,3 +171,129 @@ fn owners_have_their_pages() {
         assert_eq!(fixture.page(path, &cookie).status, 403, "{path}");
     }
 }
+
+#[test]
+fn owners_change_settings_of_their_site_and_nothing_else() {
+    let dir = folder("console-owner-settings");
+    dir.write("www/files/a.txt", "a\n").unwrap();
+    let keys = Keys {
+        site: "[[site]]\nnames = [\"b.example\"]\nroot = \"{dir}/www\"\n# The end.\n",
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(dir, &keys);
+    let owner = |name: &str, site: &str| {
+        let add = ["token", "add", name, "--role", "owner", "--site", site];
+        fixture.command(&add, "").trim().to_owned()
+    };
+    let (eve, mallory) = (
+        owner("eve", "b.example"),
+        owner("mallory", "nowhere.example"),
+    );
+    let on_disk = || std::fs::read_to_string(fixture.saker.dir.join("saker.toml")).unwrap();
+    let before = on_disk();
+    let status_of = |host: &str| {
+        let mut client = Client::connect(fixture.saker.server.address()).unwrap();
+        let head = format!("GET /files/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        client.send(head).unwrap();
+        client.read_response().unwrap().status
+    };
+    let (listed, unlisted) = (200, status_of("b.example"));
+    assert_ne!(listed, unlisted);
+    let settings = |token: &str| fixture.api(token, "GET", "/api/v1/site/settings", &Value::Null);
+    let (status, found) = settings(&eve);
+    assert_eq!(
+        (status, &found["site"]),
+        (200, &json!("b.example")),
+        "{found}"
+    );
+    assert!(!found.to_string().contains("state_dir"), "{found}");
+    assert_eq!(settings(&mallory).0, 404);
+    assert_eq!(settings(&fixture.token("administrator")).0, 404);
+    let apply = |token: &str, values: Value| {
+        let order = json!({ "base": found["base"], "values": values });
+        fixture.api(token, "POST", "/api/v1/site/apply", &order)
+    };
+    for values in [
+        json!({ "root": "/etc" }),
+        json!({ "names": "[\"a.example\"]" }),
+        json!({ "listing": "true", "root": "/etc" }),
+        json!({ "listing": "true\nroot = \"/etc\"" }),
+        json!({ "charset": "x\"\n[server]\nuser = \"root" }),
+        json!({ "include": "[\"/etc/*\"]" }),
+        json!({ "listing": true }),
+        json!({ "etag": "{ root = 1 }" }),
+        json!({ "default_type": "a/b\u{7f}" }),
+        json!({}),
+    ] {
+        let (status, answer) = apply(&eve, values.clone());
+        assert!(status >= 400, "{values}: {answer}");
+        assert_eq!(on_disk(), before, "{values}");
+    }
+    assert_eq!(apply(&mallory, json!({ "listing": "true" })).0, 404);
+    let (status, applied) = apply(&eve, json!({ "listing": "true" }));
+    assert_eq!(status, 200, "{applied}");
+    wait_until("the site lists", || status_of("b.example") == listed);
+    assert_eq!(status_of("a.example"), unlisted, "another site");
+    assert_eq!(on_disk().replace("listing = true\n", ""), before);
+    // Others cannot keep or undo it, but an administrator.
+    let finish = |token: &str, verb: &str, id: &Value| {
+        let path = format!("/api/v1/site/{verb}");
+        fixture.api(token, "POST", &path, &json!({ "id": id })).0
+    };
+    let other = owner("other", "b.example");
+    assert_eq!(finish(&other, "confirm", &applied["id"]), 409);
+    assert_eq!(finish(&eve, "confirm", &json!("x")), 409);
+    assert_eq!(finish(&eve, "roll-back", &applied["id"]), 200);
+    assert_eq!(on_disk(), before);
+    wait_until("the site lists no more", || {
+        status_of("b.example") == unlisted
+    });
+    // An administrator's change is not an owner's to keep.
+    let administrator = fixture.token("administrator");
+    let (_, open) = fixture.api(&administrator, "GET", "/api/v1/configuration", &Value::Null);
+    let order = json!({
+        "file": open["file"], "base": open["digest"],
+        "text": format!("{}# more\n", open["text"].as_str().unwrap()),
+    });
+    let path = "/api/v1/configuration/apply";
+    let (status, pending) = fixture.api(&administrator, "POST", path, &order);
+    assert_eq!(status, 200, "{pending}");
+    assert_eq!(finish(&eve, "confirm", &pending["id"]), 409);
+    let undo = json!({ "id": pending["id"] });
+    let path = "/api/v1/configuration/roll-back";
+    assert_eq!(fixture.api(&administrator, "POST", path, &undo).0, 200);
+    // By the page.
+    let add = [
+        "user",
+        "add",
+        "eve",
+        "--role",
+        "owner",
+        "--site",
+        "b.example",
+    ];
+    fixture.command(&add, "correct horse\n");
+    let logged_in = fixture.submit("/login", "", "name=eve&password=correct+horse");
+    let cookie = cookie_of(&logged_in);
+    let page = fixture.page("/site", &cookie).text();
+    assert!(
+        page.contains("v-listing") && !page.contains("state_dir"),
+        "{page}"
+    );
+    let proposed = fixture
+        .submit("/site/propose", &cookie, "v.listing=true")
+        .text();
+    assert!(
+        proposed.contains("+listing = true") && !proposed.contains("state_dir"),
+        "{proposed}"
+    );
+    let base = found["base"].as_str().unwrap();
+    let form = format!("base={base}&v.listing=true");
+    let applied = fixture.submit("/site/apply", &cookie, &form).text();
+    assert!(applied.contains("The change is in force."), "{applied}");
+    let id = applied.split("name=\"id\" value=\"").nth(1).unwrap();
+    let form = format!("id={}", id.split('"').next().unwrap());
+    let kept = fixture.submit("/site/confirm", &cookie, &form).text();
+    assert!(kept.contains("The change is kept."), "{kept}");
+    wait_until("the site lists", || status_of("b.example") == listed);
+}

@@ -2,10 +2,12 @@
 
 use crate::{
     console::fixture::{Fixture, Keys},
+    console::live::Origin,
     operate::folder,
 };
 use saker_testkit::wait_until;
 use serde_json::{Value, json};
+use std::net::{Ipv4Addr, TcpListener};
 
 /// A site whose pages are cached, with the same tag.
 const SITE: &str =
@@ -13,9 +15,7 @@ const SITE: &str =
 
 #[test]
 fn pages_are_counted_before_they_are_purged() {
-    let origin = crate::console::live::Origin::start(
-        "Cache-Control: public, max-age=600\r\nCache-Tag: news\r\n",
-    );
+    let origin = Origin::start("Cache-Control: public, max-age=600\r\nCache-Tag: news\r\n");
     let site = SITE.replace("{origin}", &origin.address.to_string());
     let keys = Keys {
         site: &site,
@@ -71,4 +71,69 @@ fn pages_are_counted_before_they_are_purged() {
             .status,
         403
     );
+}
+
+#[test]
+fn pages_are_fetched_into_the_cache_and_from_nowhere_else() {
+    let (reached, own) = (listening(), Origin::start("Cache-Control: max-age=600\r\n"));
+    let site = SITE.replace("{origin}", &own.address.to_string());
+    let keys = Keys {
+        site: &site,
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(folder("console-warm"), &keys);
+    let (viewer, token) = (fixture.token("viewer"), fixture.token("operator"));
+    let post = |token: &str, path: &str, order: &Value| {
+        let path = format!("/api/v1/cache/{path}");
+        fixture.api(token, "POST", &path, order)
+    };
+    let foreign = reached.local_addr().unwrap();
+    let urls = json!([
+        "http://localhost/page/1",
+        "http://localhost/page/2",
+        format!("http://{foreign}/secret"),
+        "http://169.254.169.254/latest/meta-data/"
+    ]);
+    let order = json!({
+        "urls": urls, "sitemaps": [format!("http://{foreign}/sitemap.xml")],
+        "variations": [[["Cookie", "session=1"]]],
+    });
+    assert_eq!(post(&viewer, "warm", &order).0, 403);
+    let (status, begun) = post(&token, "warm", &order);
+    assert_eq!(status, 200, "{begun}");
+    let path = format!("/api/v1/cache/warm?job={}", begun["job"]);
+    let look = || fixture.api(&token, "GET", &path, &Value::Null).1;
+    wait_until("the warm-up is over", || look()["is_over"] == true);
+    assert_eq!(look()["fetched"], 2, "{}", look());
+    let (_, list) = fixture.api(&token, "GET", "/api/v1/cache/entries", &Value::Null);
+    assert_eq!(list["entries"].as_array().unwrap().len(), 2, "{list}");
+    assert!(reached.accept().is_err(), "another server was reached");
+    for wrong in [
+        json!({}),
+        json!({ "urls": [] }),
+        json!({ "urls": ["/page/1"] }),
+        json!({ "urls": ["file:///etc/passwd"] }),
+        json!({ "urls": vec!["http://localhost/"; 2_001] }),
+    ] {
+        assert_eq!(post(&token, "warm", &wrong).0, 400, "{wrong}");
+    }
+    assert_eq!(post(&token, "warm/stop", &json!({ "job": 999 })).0, 400);
+    // By its page.
+    let cookie = fixture.administrator();
+    let form = "urls=http://localhost/page/3%0Ahttp://localhost/page/4&sitemaps=";
+    let begun = fixture.submit("/cache/warm", &cookie, form);
+    let to = begun.field("location").unwrap_or_default().to_owned();
+    assert!(to.starts_with("/cache/warm?job="), "{}", begun.text());
+    assert_eq!(fixture.page(&to, &cookie).status, 200);
+    wait_until("the pages are stored", || {
+        let (_, list) = fixture.api(&token, "GET", "/api/v1/cache/entries", &Value::Null);
+        list["entries"].as_array().map(Vec::len) == Some(4)
+    });
+}
+
+/// A server that no one may connect to.
+fn listening() -> TcpListener {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
 }
