@@ -70,6 +70,7 @@ test-fast:
 soak:
 	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test adversarial -- --nocapture
 	SAKER_SOAK="$(SOAK_REQUESTS)" $(CARGO) test -p saker --test serving cache::cache_workers:: -- --nocapture
+	SAKER_CLUSTER_EVENTS=200 $(CARGO) test -p saker --test operation cluster::events:: -- --nocapture
 
 bench:
 	tools/install-test-programs --bench

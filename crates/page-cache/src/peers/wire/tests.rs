@@ -10,9 +10,14 @@ use std::rc::Rc;
 
 fn ask() -> Ask {
     let mut place = Vec::new();
-    [1u64, 2, 3].map(|number| place.extend_from_slice(&number.to_le_bytes()));
+    let push = |numbers: &[u64], place: &mut Vec<u8>| {
+        numbers
+            .iter()
+            .for_each(|number| place.extend_from_slice(&number.to_le_bytes()));
+    };
+    push(&[1, 2, 3], &mut place);
     place.push(1);
-    [4u64, 5].map(|number| place.extend_from_slice(&number.to_le_bytes()));
+    push(&[4, 5], &mut place);
     Ask {
         required: RequiredPlace::decode_from(&mut &place[..]).unwrap(),
         address: ([192, 0, 2, 7], 5000).into(),

@@ -80,6 +80,14 @@ impl Fleet {
         fleet
     }
 
+    /// The first server hands out no pages, as one of an earlier version.
+    pub fn start_with_an_older_one(redis: &RedisServer, peers: &str, count: u8) -> Fleet {
+        let cluster = format!("url = \"redis://127.0.0.1:{}\"", redis.port);
+        let fleet = Fleet::start_some(&cluster, "", Some((peers, 2)), count);
+        fleet.nodes.iter().for_each(Node::wait_until_in_sync);
+        fleet
+    }
+
     /// The address at which a server listens for the others.
     pub fn listens_for_peers(&self, index: u8) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::new(127, 0, 0, index + 1), self.peer_port))
@@ -109,6 +117,11 @@ impl Fleet {
     }
 
     fn start_all(cluster: &str, site: &str, peers: Option<&str>, count: u8) -> Fleet {
+        Fleet::start_some(cluster, site, peers.map(|peers| (peers, 1)), count)
+    }
+
+    /// `peers`: lines of `[cluster.peers]`, and the number of the first server that has them.
+    fn start_some(cluster: &str, site: &str, peers: Option<(&str, u8)>, count: u8) -> Fleet {
         let dir = TempDir::new("cluster-origin").unwrap();
         let socket = dir.join("origin.sock");
         let origin = Origin::listen(&socket);
@@ -116,7 +129,8 @@ impl Fleet {
         let peer_port = free_port().unwrap();
         let nodes = (1..=count).map(|number| {
             let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, number), port));
-            let peers = peers.map_or(String::new(), |peers| {
+            let peers = peers.filter(|(_, first)| number >= *first);
+            let peers = peers.map_or(String::new(), |(peers, _)| {
                 let peers = peers.replace("{number}", &number.to_string());
                 format!("[cluster.peers]\nlisten = \"127.0.0.{number}:{peer_port}\"\n{peers}\n")
             });

@@ -99,7 +99,7 @@ fn only_servers_with_the_certificate_of_the_cluster_may_ask() {
     );
     assert_eq!(fleet.origin.asked("/a"), 1);
     // Clients of the site do not get there, whatever they say.
-    let page = node.request("GET", "/pages", &[("Host", "saker-peer")]);
+    let page = node.request("GET", "/pages", &[("X-Forwarded-Host", "saker-peer")]);
     assert_eq!(page, "g=0 /pages\n", "the application's page of that name");
 }
 

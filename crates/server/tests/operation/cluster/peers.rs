@@ -324,6 +324,31 @@ fn a_server_that_hangs_is_not_waited_for_longer_than_the_timeout() {
     );
 }
 
+/// While servers are upgraded one by one, some announce no address for pages.
+#[test]
+fn servers_that_hand_out_no_pages_take_part_in_the_rest() {
+    let (redis, certificates) = (RedisServer::start(), Certificates::make());
+    let fleet = Fleet::start_with_an_older_one(&redis, &certificates.lines(AT_ONCE), 3);
+    let (older, newer) = (&fleet.nodes[0], &fleet.nodes[1..]);
+    for round in 0..4 {
+        fleet.fill("/a");
+        let changed = fleet.origin.change();
+        fleet.nodes[round % 3].purge(&["--tag", "a"]);
+        fleet.wait_for_generation("/a", changed);
+    }
+    let mut number = 0;
+    wait_until("the newer ones hand each other pages", || {
+        number += 1;
+        let target = format!("/a/{number}");
+        fleet.nodes.iter().for_each(|node| drop(node.get(&target)));
+        assert!(fleet.origin.asked(&target) <= 3);
+        newer.iter().any(|node| node.metric(RECEIVED) > 0)
+    });
+    assert_eq!((older.metric(RECEIVED), older.metric(SENT)), (0, 0));
+    let failed = "saker_cluster_peers_failed_total";
+    assert_eq!(sum(&fleet, failed), 0, "it is not asked");
+}
+
 /// Without the engine, no server can know what the others have purged.
 #[test]
 fn without_the_engine_each_server_makes_its_own_pages() {
