@@ -2,6 +2,8 @@
 //!
 //! Called by: tests of log-in to sites and to the console.
 //! Caveat: users need no password; their names and claims are in the program's file.
+// Each test program uses its part.
+#![allow(dead_code, clippy::unwrap_used)]
 
 use crate::operate::wait_until;
 use saker_testkit::require;
@@ -62,6 +64,11 @@ impl CurlBrowser {
             jar: dir.join(format!("jar-{name}")),
             version,
         }
+    }
+
+    /// Throws its cookies away.
+    pub fn forget(&self) {
+        let _ = std::fs::remove_file(&self.jar);
     }
 
     pub fn open(&self, url: &str, more: &[&str]) -> Page {

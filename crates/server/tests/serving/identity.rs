@@ -9,7 +9,7 @@ mod keys;
 
 use crate::{
     databases::{Slapd, certificates::Certificates},
-    openid_provider::{CurlBrowser as Browser, Provider},
+    openid_provider::{CurlBrowser as Browser, Page, Provider},
     operate::{self, wait_until},
     tls_site,
 };
@@ -697,7 +697,7 @@ fn callbacks_and_cookies_of_others_are_refused() {
                 &["-H", &format!("Cookie: {cookie}")],
             )
             .status;
-        let _ = std::fs::remove_file(&stranger.jar);
+        stranger.forget();
         status
     };
     assert_eq!(status(format!("{name}={value}")), 200);
