@@ -281,7 +281,7 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
     }
 }
 
-/// What the grammar of an element says should be written instead.
+/// The text that the grammar of an element advises to write instead.
 fn corrected(element: &Kind, text: &str) -> Option<String> {
     let word = |kind: &Kind| match kind {
         Kind::Word(Word { read, .. }) => read(text).err()?.help,

@@ -411,10 +411,10 @@ fn prefaces_of_datagrams() {
     encode(PrefaceVersion::V2, Some((client, server)), &mut stream);
     assert_eq!(parse_datagram(&stream), Err(PrefaceError::Unsupported));
     assert_eq!(parse(&datagram), Err(PrefaceError::Unsupported));
-    // LOCAL and UNSPEC name nobody; version 1 and all else are content.
-    let mut nobody = Vec::new();
-    encode_datagram(PrefaceVersion::V2, None, &mut nobody);
-    assert_eq!(parse_datagram(&nobody), Ok(Some((16, None))));
+    // UNSPEC names no client; version 1 and all else are content.
+    let mut unnamed = Vec::new();
+    encode_datagram(PrefaceVersion::V2, None, &mut unnamed);
+    assert_eq!(parse_datagram(&unnamed), Ok(Some((16, None))));
     for content in [
         &b""[..],
         b"PROXY TCP4 192.0.2.7 203.0.113.1 1 2\r\n",

@@ -7,6 +7,7 @@
 //! Out of scope: running nginx's configuration as it is, which needs no conversion.
 
 mod locations;
+mod members;
 mod reported;
 mod servers;
 mod settings;
@@ -14,6 +15,7 @@ mod streams;
 mod text;
 
 use crate::{Files, Report, read, tree::Directive};
+use members::member;
 use reported::{is_implied, left_out};
 use servers::Servers;
 use std::{fmt::Write as _, path::Path};
@@ -94,41 +96,4 @@ fn upstream(block: &Directive, toml: &mut String, report: &mut Report) {
         quoted(block.argument(0)),
         servers.join(", ")
     );
-}
-
-/// A member with its parameters; `None`: it is not used, or cannot be said, which is reported.
-fn member(directive: &Directive, scheme: &str, report: &mut Report) -> Option<String> {
-    let url = url(scheme, directive.argument(0));
-    let mut out = format!("{{ address = {}", quoted(&url));
-    for word in directive.texts().skip(1) {
-        match word.split_once('=') {
-            Some(("weight", weight)) if weight.parse::<u32>().is_ok() => {
-                let _ = write!(out, ", weight = {weight}");
-            }
-            None if word == "backup" => out.push_str(", standby = true"),
-            None if word == "down" => return None,
-            // Names are looked up again, and failures counted, without being told.
-            None if word == "resolve" => {}
-            Some(("max_fails" | "fail_timeout" | "slow_start" | "max_conns", _)) => {
-                let message = format!("`{word}` of a server is not converted");
-                let help = "see `failures_in_a_row`, `retry_after`, `slow_start`, and `connections` \
-                            of [[upstream]]";
-                report.warn(directive, message, Some(help.to_owned()));
-            }
-            _ => {
-                left_out(directive, report);
-                return None;
-            }
-        }
-    }
-    out.push_str(" }");
-    Some(out)
-}
-
-/// An address with its scheme.
-fn url(scheme: &str, address: &str) -> String {
-    match address.strip_prefix("unix:") {
-        Some(path) => format!("{scheme}+unix:{path}"),
-        None => format!("{scheme}://{address}"),
-    }
 }

@@ -7,8 +7,8 @@
 //! Out of scope: access logs in formats with variables that streams of Saker do not have.
 
 use super::{
-    member,
-    reported::{closed, left_out},
+    members::{member, url},
+    reported::{closed, is_implied as is_implied_anywhere, left_out},
     settings::{Access, duration, size},
     text::{list_line, quoted},
 };
@@ -47,7 +47,7 @@ const INHERITED: &[&str] = &[
 
 /// Settings whose effect streams have without being told.
 fn is_implied(name: &str) -> bool {
-    super::is_implied(name)
+    is_implied_anywhere(name)
         || matches!(
             name,
             "resolver"
@@ -290,7 +290,7 @@ impl<'t> Streams<'t> {
             }
             None => {
                 self.made += 1;
-                let address = quoted(&super::url(scheme, text));
+                let address = quoted(&url(scheme, text));
                 (format!("stream-{}", self.made), vec![address])
             }
         };
@@ -500,7 +500,7 @@ fn tls(server: &Server<'_>, out: &mut String, report: &mut Report) {
     match verify {
         "off" => {}
         "optional" => out.push_str("client_certificates = \"optional\"\n"),
-        // `optional_no_ca` trusts nothing: whoever needs it looks at the certificate elsewhere.
+        // `optional_no_ca` verifies nothing: the result asks for more than nginx.
         verify => {
             out.push_str("client_certificates = \"required\"\n");
             if let Some(directive) = server.last("ssl_verify_client").filter(|_| verify != "on") {

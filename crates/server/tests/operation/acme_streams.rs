@@ -59,7 +59,7 @@ fn a_stream_orders_certificates_for_its_names() {
     }
 }
 
-/// What comes back of a request through `openssl s_client`, with these arguments.
+/// Both outputs of `openssl s_client` with these arguments, for a request.
 fn through_openssl(port: u16, arguments: &[&str]) -> (String, String) {
     let mut child = Command::new(require("openssl").unwrap())
         .args(["s_client", "-connect", &format!("127.0.0.1:{port}")])
@@ -78,8 +78,8 @@ fn through_openssl(port: u16, arguments: &[&str]) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// While an authority has to see the certificate of a challenge, everybody does who asks for it; but
-/// the way to the server behind is for clients with a certificate of theirs.
+/// The certificate of a challenge is for all clients, as the authority has to see it; the way to the
+/// server behind is for those with a certificate of theirs.
 #[test]
 fn a_challenge_is_no_way_around_client_certificates() {
     let pebble = Pebble::new().unwrap();

@@ -75,7 +75,7 @@ fn run_all(protocol: Protocol) {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// What became of the uses of a key when it was taken out.
+/// Outcome of taking a key out of its uses.
 #[derive(Default)]
 struct Uses {
     is_proven: bool,
