@@ -52,7 +52,7 @@ fn front(name: &str) -> Front {
     tls_site::certificate(&dir, "site", "localhost");
     let plain = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().unwrap()));
     let more = format!(
-        "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"10m\"\n[limits]\nkeep_alive_timeout = \"10m\"\n[[listener]]\naddress = \"{plain}\"\n"
+        "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"10m\"\n[limits]\nkeep_alive_timeout = \"10m\"\nwrite_timeout = \"10m\"\nbody_timeout = \"10m\"\n[[listener]]\naddress = \"{plain}\"\n"
     );
     let routes = format!(
         "[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n[[site.route]]\npath = \"/socket\"\nproxy = \"http://{}\"\n",
