@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs site deb rpm image dist packed clean
+.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs site deb rpm image dist packed packed-binary clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -103,9 +103,16 @@ site: docs
 		{ echo '<!doctype html><meta charset="utf-8"><pre>'; sed 's/&/\&amp;/g; s/</\&lt;/g' "$$page"; } >"$(TARGET_DIR)/site/$${page%.md}.html"; done
 	@echo "$(TARGET_DIR)/site/docs/index.html"
 
-# Without the paths of this machine in it: the same source gives the same bytes elsewhere.
-packed:
-	RUSTFLAGS="--remap-path-prefix=$(CURDIR)=saker --remap-path-prefix=$(HOME)/.cargo=cargo -Clink-arg=-Wl,--build-id" $(CARGO) build --release -p saker
+# Without the paths of this machine in it, in what Rust compiles and in what C compilers do: the same source gives the
+# same bytes elsewhere (tools/build-twice).
+CARGO_FOLDER := $(or $(CARGO_HOME),$(HOME)/.cargo)
+PACKED ?= --release -p saker
+
+packed-binary:
+	RUSTFLAGS="--remap-path-prefix=$(CURDIR)=saker --remap-path-prefix=$(CARGO_FOLDER)=cargo -Clink-arg=-Wl,--build-id" \
+		CFLAGS="-ffile-prefix-map=$(CARGO_FOLDER)=cargo" $(CARGO) build $(PACKED)
+
+packed: packed-binary
 	$(CARGO) build -q -p xtask
 
 deb: packed

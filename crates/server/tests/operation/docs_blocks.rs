@@ -137,7 +137,7 @@ fn completed(block: &str) -> Option<String> {
     })
 }
 
-/// Where a machine of its own checks whole configurations, it is left to that.
+/// For machines where no root checks configurations as a whole.
 #[test]
 fn every_key_of_a_toml_block_is_known() {
     if rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! What the documentation says to do, done: every command of a block for a shell runs on a machine of the
+//! The documentation, followed: every command of a block for a shell runs on a machine of the
 //! test's own, and every block of `toml` is a configuration that `saker check` accepts there.
 //!
 //! The machine has what pages take for granted: sites below `/srv`, a server under `/etc/saker/saker.toml`,
@@ -11,14 +11,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod configurations;
-mod desk;
 mod rows;
+mod setup;
 
 use crate::{
     debian_root::machine::{self, Machine, run},
     docs_blocks::{Block, blocks},
 };
-use desk::Desk;
+use setup::Setup;
 use std::{collections::HashSet, fs};
 
 #[test]
@@ -34,17 +34,17 @@ fn what_the_pages_say_can_be_done() {
 fn on_a_machine() {
     let machine = Machine::lay_out("docs");
     let blocks = blocks();
-    let desk = Desk::lay_out(&machine, &blocks);
-    let mut failures = configurations::check(&desk, &blocks);
+    let setup = Setup::lay_out(&machine, &blocks);
+    let mut failures = configurations::check(&setup, &blocks);
     let (mut seen, mut count) = (HashSet::<String>::new(), 0);
     for (number, block) in blocks.iter().enumerate() {
         let before = blocks[..number]
             .iter()
             .rfind(|other| other.language == "toml" && other.page == block.page);
         let outcome = match block.language.as_str() {
-            "sh" => run_block(&desk, block, before, &mut seen),
-            "console" => compare(&desk, block, before, &mut seen),
-            "logrotate" => rotate(&desk, block),
+            "sh" => run_block(&setup, block, before, &mut seen),
+            "console" => compare(&setup, block, before, &mut seen),
+            "logrotate" => rotate(&setup, block),
             _ => continue,
         };
         count += 1;
@@ -52,13 +52,13 @@ fn on_a_machine() {
             failures.push(format!("== {}:{}\n{why}", block.page, block.line));
         }
     }
-    failures.extend(desk.rows.unused(&seen));
+    failures.extend(setup.rows.unused(&seen));
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(count > 40, "{count} blocks");
 }
 
 fn run_block(
-    desk: &Desk,
+    setup: &Setup,
     block: &Block,
     before: Option<&Block>,
     seen: &mut HashSet<String>,
@@ -66,11 +66,11 @@ fn run_block(
     let lines = block.text.replace("\\\n", " ");
     let kept: Vec<&str> = lines
         .lines()
-        .filter(|line| !desk.rows.leave_out(block, line, seen))
+        .filter(|line| !setup.rows.leave_out(block, line, seen))
         .collect();
-    let script = desk.rows.fill_in(block, &kept.join("\n"), seen);
-    let token = desk.begin(block, before);
-    let (status, said) = desk.bash(&script, &token);
+    let script = setup.rows.fill_in(block, &kept.join("\n"), seen);
+    let token = setup.begin(block, before);
+    let (status, said) = setup.bash(&script, &token);
     match status.success() {
         true => Ok(()),
         false => Err(format!("{script}\n-- {status}\n{said}")),
@@ -79,7 +79,7 @@ fn run_block(
 
 /// A command with what it prints: `...` stands for anything, and makes digits of the line be any.
 fn compare(
-    desk: &Desk,
+    setup: &Setup,
     block: &Block,
     before: Option<&Block>,
     seen: &mut HashSet<String>,
@@ -87,14 +87,14 @@ fn compare(
     let mut lines = block
         .text
         .lines()
-        .filter(|line| !desk.rows.leave_out(block, line, seen))
+        .filter(|line| !setup.rows.leave_out(block, line, seen))
         .peekable();
     while let Some(line) = lines.next() {
         let command = line
             .strip_prefix("$ ")
             .ok_or_else(|| format!("no command: {line}"))?;
-        let token = desk.begin(block, before);
-        let (_, said) = desk.bash(command, &token);
+        let token = setup.begin(block, before);
+        let (_, said) = setup.bash(command, &token);
         while let Some(shown) = lines.next_if(|line| !line.starts_with("$ ")) {
             if !said.lines().any(|line| is_shown(shown, line)) {
                 return Err(format!("{shown}\n-- {command}:\n{said}"));
@@ -119,13 +119,13 @@ fn is_shown(shown: &str, line: &str) -> bool {
 }
 
 /// Rules of logrotate, or a part of one.
-fn rotate(desk: &Desk, block: &Block) -> Result<(), String> {
+fn rotate(setup: &Setup, block: &Block) -> Result<(), String> {
     let text = match block.text.contains('{') {
         true => block.text.clone(),
         false => format!("/var/log/saker/*.log {{\n{}}}\n", block.text),
     };
     fs::create_dir_all("/var/log/saker").unwrap();
-    let file = desk.here.join("logrotate.conf");
+    let file = setup.here.join("logrotate.conf");
     fs::write(&file, text).unwrap();
     let said = run("logrotate", ["-d".as_ref(), file.as_os_str()]);
     match said.contains("error:") {

@@ -2,7 +2,8 @@
 //! successors that are killed at random moments of the hand-over.
 //!
 //! Caveat: what lasts keeps the old server, so it ends before the next upgrade. `SAKER_UPGRADES`,
-//! `SAKER_LASTING`, and `SAKER_CRASHES` ask for more of each.
+//! `SAKER_LASTING` (connections over QUIC, and as many WebSockets over TCP), and `SAKER_CRASHES` ask for
+//! more of each.
 
 use crate::{
     http3_client::{self, Http3, site},
@@ -51,7 +52,7 @@ fn front(name: &str) -> Front {
     tls_site::certificate(&dir, "site", "localhost");
     let plain = SocketAddr::from(([127, 0, 0, 1], saker_testkit::free_port().unwrap()));
     let more = format!(
-        "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"2m\"\n[[listener]]\naddress = \"{plain}\"\n"
+        "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"10m\"\n[limits]\nkeep_alive_timeout = \"10m\"\nwrite_timeout = \"10m\"\nbody_timeout = \"10m\"\n[[listener]]\naddress = \"{plain}\"\n"
     );
     let routes = format!(
         "[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n[[site.route]]\npath = \"/socket\"\nproxy = \"http://{}\"\n",
@@ -61,10 +62,13 @@ fn front(name: &str) -> Front {
     let configuration = site::configuration("", &routes);
     let (_, rest) = configuration.split_once("[[listener]]").unwrap();
     let saker = operate::start_in(dir, &format!("{more}\n[[listener]]{rest}"));
+    // Those that wait for many others to be opened are not idle.
+    let mut client = http3_client::Client::default();
+    client.settings.idle_timeout_ms = 600_000;
     Front {
         plain,
         secure: saker.server.address(),
-        client: http3_client::Client::default(),
+        client,
         saker,
     }
 }
@@ -81,12 +85,17 @@ fn upload() -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Front {
-    fn http1(&self) -> Vec<Lasting> {
+    fn socket_over_http1(&self) -> Client {
         let mut socket = Client::connect(self.plain).unwrap();
         let head = socket.request("GET", "/socket", WEBSOCKET).unwrap();
         assert_eq!(head.status, 101, "{head:?}");
         socket.send("before").unwrap();
         assert_eq!(socket.read_bytes(6).unwrap(), b"before");
+        socket
+    }
+
+    fn http1(&self) -> Vec<Lasting> {
+        let mut socket = self.socket_over_http1();
         let mut uploading = Client::connect(self.plain).unwrap();
         let (first, rest) = upload();
         let all = first.len() + rest.len();
@@ -237,12 +246,19 @@ fn what_lasts_goes_on_in_the_old_server() {
         lasting.extend(front.http2());
         lasting.extend(front.http1());
         let over_quic: Vec<_> = (0..sockets).map(|_| front.socket_over_http3()).collect();
+        let over_tcp: Vec<_> = (0..sockets).map(|_| front.socket_over_http1()).collect();
         let upgraded = state.upgrade(&[]);
         assert!(upgraded.status.success(), "{round}: {}", text(&upgraded));
         assert_eq!(state.status()["finishing_pid"], before);
         load.goes_on();
         for (client, socket) in over_quic {
             end_socket(client, socket);
+        }
+        for mut socket in over_tcp {
+            socket.send("after").unwrap();
+            assert_eq!(socket.read_bytes(5).unwrap(), b"after");
+            socket.finish_sending().unwrap();
+            assert!(socket.closed_within(PATIENCE));
         }
         lasting.into_iter().for_each(|go_on| go_on());
         wait_until("it is alone", || state.status()["finishing_pid"].is_null());

@@ -4,15 +4,15 @@
 //! Called by: the test that runs the commands of the documentation.
 //! Caveat: what pages name has to be there (`lay_out.sh`), or the check finds an error.
 
-use super::desk::{CONFIGURATION, Desk};
+use super::setup::{CONFIGURATION, Setup};
 use crate::{debian_root::machine, docs_blocks::Block, operate::SAKER};
 use std::{fs, process::Command, sync::Mutex, thread};
 
 const THREADS: usize = 4;
 
-/// Returns what is wrong with which.
-pub fn check(desk: &Desk, blocks: &[Block]) -> Vec<String> {
-    fs::copy(desk.own("saker.toml"), CONFIGURATION).unwrap();
+/// Returns the errors of `saker check`, by page and line.
+pub fn check(setup: &Setup, blocks: &[Block]) -> Vec<String> {
+    fs::copy(setup.own("saker.toml"), CONFIGURATION).unwrap();
     fs::create_dir_all("/var/log/saker").unwrap();
     // The example of contributing.md is of a key that is to be added.
     let is_whole = |block: &&Block| block.language == "toml" && block.page != "contributing.md";
@@ -30,7 +30,7 @@ pub fn check(desk: &Desk, blocks: &[Block]) -> Vec<String> {
                     failures
                         .lock()
                         .unwrap()
-                        .extend(check_block(desk, all, number, &name));
+                        .extend(check_block(setup, all, number, &name));
                 }
             });
         }
@@ -39,24 +39,24 @@ pub fn check(desk: &Desk, blocks: &[Block]) -> Vec<String> {
     failures.into_inner().unwrap()
 }
 
-fn check_block(desk: &Desk, all: &[&Block], number: usize, name: &str) -> Option<String> {
+fn check_block(setup: &Setup, all: &[&Block], number: usize, name: &str) -> Option<String> {
     let block = all[number];
-    let why = accepted(desk, name, &completed(&block.text)).err()?;
+    let why = accepted(setup, name, &completed(&block.text)).err()?;
     let mut earlier = all[..number]
         .iter()
         .rev()
         .filter(|other| other.page == block.page);
     let goes_on = earlier.any(|other| {
         let whole = format!("{}\n{}", other.text, block.text);
-        accepted(desk, name, &completed(&whole)).is_ok()
+        accepted(setup, name, &completed(&whole)).is_ok()
     });
     (!goes_on).then(|| format!("== {}:{}\n{why}", block.page, block.line))
 }
 
-fn accepted(desk: &Desk, name: &str, text: &str) -> Result<(), String> {
-    fs::write(desk.here.join(name), text).unwrap();
+fn accepted(setup: &Setup, name: &str, text: &str) -> Result<(), String> {
+    fs::write(setup.here.join(name), text).unwrap();
     let mut check = Command::new(SAKER);
-    check.args(["check", name]).current_dir(&desk.here);
+    check.args(["check", name]).current_dir(&setup.here);
     let output = check.output().unwrap();
     match output.status.success() {
         true => Ok(()),

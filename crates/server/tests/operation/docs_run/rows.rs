@@ -1,4 +1,4 @@
-//! What the test does with commands other than to run them as they are: `rows.toml`.
+//! Commands that are not run as they are, and what is done instead: `rows.toml`.
 //!
 //! Called by: the test that runs the commands of the documentation.
 //! Caveat: a row that no page needs any more fails the test.

@@ -34,27 +34,27 @@ const WRITTEN: [&str; 7] = [
     "/usr/share",
 ];
 
-pub struct Desk {
+pub struct Setup {
     root: PathBuf,
     programs: PathBuf,
     pub here: PathBuf,
     pub rows: Rows,
 }
 
-impl Desk {
-    pub fn lay_out(machine: &Machine, blocks: &[Block]) -> Desk {
+impl Setup {
+    pub fn lay_out(machine: &Machine, blocks: &[Block]) -> Setup {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let root = root.canonicalize().unwrap();
-        let desk = Desk {
+        let setup = Setup {
             programs: machine.dir.join("programs"),
             here: machine.dir.join("here"),
             rows: Rows::read(&root.join(OWN).join("rows.toml")),
             root,
         };
         WRITTEN.iter().for_each(|folder| overlay(folder));
-        desk.lay_out_programs();
-        desk.lay_out_files(blocks);
-        desk
+        setup.lay_out_programs();
+        setup.lay_out_files(blocks);
+        setup
     }
 
     fn lay_out_programs(&self) {
