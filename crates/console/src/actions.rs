@@ -5,7 +5,7 @@
 //! Out of scope: event streams (`events`).
 
 use crate::{
-    Backend, api, assets, audit, ban_pages, cookie,
+    Backend, api, assets, audit, ban_pages, cache_orders, cookie,
     editor::{self, normalized},
     exchange::{Form, Request, Response},
     gate::Admitted,
@@ -54,7 +54,7 @@ async fn page(
     request: &Request,
     (action, identity): (Action, &Identity),
 ) -> Response {
-    let shell = Shell::new(identity);
+    let (shell, who) = (Shell::new(identity), (identity, request.client));
     match action {
         Action::LogOut => {
             if let Some(token) = cookie::token(request) {
@@ -72,14 +72,10 @@ async fn page(
         | Action::OwnerApply
         | Action::OwnerConfirm
         | Action::OwnerRollBack => {
-            let who = (identity, request.client);
             owner_pages::answer(backend, shell, who, (action, &request.form())).await
         }
         Action::WarmPage => warm_pages::page(shell, &request.query),
-        Action::WarmForm => {
-            let who = (identity, request.client);
-            warm_pages::submit(backend, shell, who, &request.form()).await
-        }
+        Action::WarmForm => warm_pages::submit(backend, shell, who, &request.form()).await,
         Action::AuditPage => {
             pages::audit(shell, &audit::last(&backend.state_dir(), api::AUDIT_MAX))
         }
@@ -91,15 +87,8 @@ async fn page(
         Action::LogsPage => log_pages::logs(backend, shell, &request.query),
         Action::MessagesPage => log_pages::messages(shell),
         Action::BansPage => ban_pages::bans(backend, shell, None),
-        Action::BanForm | Action::UnbanForm => {
-            let verb = if action == Action::BanForm {
-                "ban"
-            } else {
-                "unban"
-            };
-            let who = (identity, request.client);
-            ban_pages::submit(backend, shell, who, (verb, &request.form()))
-        }
+        Action::BanForm => ban_pages::submit(backend, shell, who, ("ban", &request.form())),
+        Action::UnbanForm => ban_pages::submit(backend, shell, who, ("unban", &request.form())),
         Action::PasskeysPage => passkey_pages::page(backend, identity, shell, None),
         Action::AddPasskey | Action::RemovePasskey => {
             let is_new = action == Action::AddPasskey;
@@ -107,12 +96,8 @@ async fn page(
         }
         Action::UpstreamsPage => upstream_pages::upstreams(backend, shell, None),
         Action::RedirectsPage => redirect_pages::page(backend, shell, identity, None),
-        Action::RedirectForm => {
-            let who = (identity, request.client);
-            redirect_pages::submit(backend, shell, who, &request.form())
-        }
+        Action::RedirectForm => redirect_pages::submit(backend, shell, who, &request.form()),
         Action::MemberForm | Action::ServerForm | Action::PhpForm | Action::RenewForm => {
-            let who = (identity, request.client);
             upstream_pages::submit(backend, shell, who, (action, &request.form()))
         }
         Action::ProposeForm => propose(backend, shell, &request.form()).await,
@@ -139,7 +124,7 @@ async fn cache(
     shell: Shell,
     (identity, query): (&Identity, &Form),
 ) -> Response {
-    let statistics = api::cache(backend, identity, CacheVerb::Stat).await;
+    let statistics = cache_orders::cache(backend, identity, CacheVerb::Stat).await;
     let (url, tag) = (query.get("url").trim(), query.get("tag").trim());
     let found = match (url, tag) {
         ("", "") => None,
@@ -148,10 +133,10 @@ async fn cache(
                 tags: vec![tag.to_owned()],
                 ..PurgeOrder::default()
             };
-            Some(api::cache(backend, identity, CacheVerb::Count(order)).await)
+            Some(cache_orders::cache(backend, identity, CacheVerb::Count(order)).await)
         }
         (url, _) => Some(
-            api::cache(
+            cache_orders::cache(
                 backend,
                 identity,
                 CacheVerb::Show {
@@ -184,7 +169,7 @@ async fn purge(
         soft: form.get("soft") == "yes",
         ..PurgeOrder::default()
     };
-    let statistics = api::cache(backend, identity, CacheVerb::Stat)
+    let statistics = cache_orders::cache(backend, identity, CacheVerb::Stat)
         .await
         .map_err(|(_, error)| error);
     if order.urls.is_empty() && order.tags.is_empty() && !order.all {
@@ -192,7 +177,7 @@ async fn purge(
         return pages::cache(shell, &form, (statistics, None), Some(notice));
     }
     let is_confirmed = form.get("confirmed") == "yes";
-    let done = api::purge(backend, (identity, request.client), order, !is_confirmed).await;
+    let done = cache_orders::purge(backend, (identity, request.client), order, !is_confirmed).await;
     let notice = match (done, is_confirmed) {
         (Err((_, error)), _) => Notice::wrong(&error),
         (Ok(_), true) => Notice::good("The pages were purged."),

@@ -6,7 +6,9 @@
 //! Out of scope: rights, which the gate has checked.
 
 use crate::{
-    Backend, CheckedConfiguration, Question, audit, ban_pages, editor,
+    Backend, CheckedConfiguration, Question, audit, ban_pages,
+    cache_orders::{cache, purge},
+    editor,
     exchange::{Form, Request, Response},
     log_files, openapi, owner_pages, redirect_pages,
     routes::Action,
@@ -50,21 +52,7 @@ async fn look(
 ) -> Result<Value, Failed> {
     Ok(match action {
         Action::Status => backend.control().status().to_json(),
-        Action::Live if !query.get("seconds").is_empty() => {
-            let seconds = query.get("seconds").parse();
-            let seconds = seconds.map_err(|_| (400, "`seconds` is a number".to_owned()))?;
-            backend.control().live(seconds)
-        }
-        Action::Live => {
-            let range = match query.get("range") {
-                "" | "15m" => Range::Minutes15,
-                "24h" => Range::Hours24,
-                other => return Err((400, format!("invalid range `{other}` (15m or 24h)"))),
-            };
-            let mut live = backend.history().borrow().to_json(range);
-            live["ok"] = true.into();
-            live
-        }
+        Action::Live => live(backend, query)?,
         Action::Explain => explain(backend, question(query)?).await?,
         Action::CacheStatistics => cache(backend, identity, CacheVerb::Stat).await?,
         Action::CacheEntries => cache(backend, identity, entries(query)).await?,
@@ -114,6 +102,23 @@ async fn look(
         // Of pages and changes.
         _ => return Err((404, "there is no such answer".into())),
     })
+}
+
+/// Figures of the last minutes or hours.
+fn live(backend: &dyn Backend, query: &Form) -> Result<Value, Failed> {
+    if !query.get("seconds").is_empty() {
+        let seconds = query.get("seconds").parse();
+        let seconds = seconds.map_err(|_| (400, "`seconds` is a number".to_owned()))?;
+        return Ok(backend.control().live(seconds));
+    }
+    let range = match query.get("range") {
+        "" | "15m" => Range::Minutes15,
+        "24h" => Range::Hours24,
+        other => return Err((400, format!("invalid range `{other}` (15m or 24h)"))),
+    };
+    let mut live = backend.history().borrow().to_json(range);
+    live["ok"] = true.into();
+    Ok(live)
 }
 
 async fn change(
@@ -337,19 +342,6 @@ fn entries(query: &Form) -> CacheVerb {
     }
 }
 
-/// Sends a verb to the page cache; of an owner, one that is about the own site.
-pub async fn cache(
-    backend: &dyn Backend,
-    identity: &Identity,
-    verb: CacheVerb,
-) -> Result<Value, Failed> {
-    let verb = site_scope::limited(identity, verb).map_err(|error| (403, error))?;
-    let _permit = backend.state().look().await;
-    let answer = backend.control().cache(&verb).await;
-    let answer = answer.map_err(|error| (400, error))?;
-    Ok(site_scope::own(identity, answer))
-}
-
 /// The order that a JSON object describes, in the words of the control socket.
 fn order(body: &Value) -> Result<PurgeOrder, Failed> {
     match CacheVerb::parse("purge", body) {
@@ -357,23 +349,6 @@ fn order(body: &Value) -> Result<PurgeOrder, Failed> {
         Some(Err(error)) => Err((400, error)),
         _ => Err((400, "not an order to purge".into())),
     }
-}
-
-/// Counts pages, or purges them.
-pub async fn purge(
-    backend: &dyn Backend,
-    who: (&Identity, IpAddr),
-    order: PurgeOrder,
-    is_dry: bool,
-) -> Result<Value, Failed> {
-    if is_dry {
-        return cache(backend, who.0, CacheVerb::Count(order)).await;
-    }
-    let verb = site_scope::limited(who.0, CacheVerb::Purge(order));
-    let verb = verb.map_err(|error| (403, error))?;
-    audit::write(&backend.state_dir(), who, "purge", verb.to_json())
-        .map_err(|error| (500, error))?;
-    cache(backend, who.0, verb).await
 }
 
 fn configuration(backend: &dyn Backend, file: &str) -> Result<Value, Failed> {

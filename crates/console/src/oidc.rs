@@ -12,7 +12,6 @@ use crate::{
     exchange::{Request, Response},
     users::{Role, role_of, sha256},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use saker_config::model::ConsoleOidc;
 use saker_identity::{
     Claims, KeySet, SealKeys,
@@ -21,10 +20,7 @@ use saker_identity::{
 };
 use saker_net::clock::{monotonic_ms, realtime_s};
 use saker_telemetry::{error_log, message};
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-};
+use std::rc::Rc;
 
 const CALLBACK: &str = "/login/oidc/callback";
 /// Begins the names of these users, so that none is taken for one of the users file, where names
@@ -39,31 +35,6 @@ const RETRY_MS: u64 = 5_000;
 
 /// Status and reason of a refusal.
 type Refusal = (u16, String);
-
-/// The keys of log-ins under way, and the provider's metadata.
-pub struct OidcState {
-    /// `None`: the system gives no random bytes.
-    keys: Option<SealKeys>,
-    /// By the stamp of the settings.
-    known: RefCell<Option<([u8; 32], u64, Rc<Provider>)>>,
-    failed_ms: Cell<Option<u64>>,
-    fetching: tokio::sync::Mutex<()>,
-}
-
-impl Default for OidcState {
-    fn default() -> OidcState {
-        let mut key = [0; 48];
-        let filled = aws_lc_rs::rand::fill(&mut key);
-        OidcState {
-            keys: filled
-                .ok()
-                .and_then(|()| SealKeys::parse(STANDARD.encode(key).as_bytes()).ok()),
-            known: RefCell::default(),
-            failed_ms: Cell::default(),
-            fetching: tokio::sync::Mutex::default(),
-        }
-    }
-}
 
 /// A user that the provider has proven.
 #[derive(Debug, PartialEq, Eq)]

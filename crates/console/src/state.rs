@@ -6,7 +6,7 @@
 
 use crate::{
     log_in::LogInLimits,
-    oidc::OidcState,
+    oidc_state::OidcState,
     passkey_store::Challenges,
     pending_change::Editor,
     sessions::{By, Identity, Sessions},

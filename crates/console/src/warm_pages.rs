@@ -6,7 +6,7 @@
 //! Out of scope: fetching (`saker_page_cache::warm`).
 
 use crate::{
-    Backend, api, audit,
+    Backend, audit, cache_orders,
     exchange::{Form, Response},
     pages::{Notice, Shell, respond},
     sessions::Identity,
@@ -92,7 +92,7 @@ pub async fn begin(
     }
     let detail = json!({ "urls": begun.list.urls.len(), "sitemaps": begun.list.sitemaps });
     audit::write(&backend.state_dir(), who, "warm", detail).map_err(|error| (500, error))?;
-    api::cache(backend, who.0, CacheVerb::Warm(verb)).await
+    cache_orders::cache(backend, who.0, CacheVerb::Warm(verb)).await
 }
 
 /// The progress of a warm-up, with results from a number on.
@@ -105,7 +105,7 @@ pub async fn look(
     let job = number("job").ok_or_else(|| (400, "`job` is a number".to_owned()))?;
     let from = number("from").unwrap_or(0);
     let verb = CacheVerb::Warm(WarmVerb::Look { job, from });
-    api::cache(backend, identity, verb).await
+    cache_orders::cache(backend, identity, verb).await
 }
 
 /// Ends a warm-up.
@@ -123,5 +123,5 @@ pub async fn stop(
         json!({ "job": job }),
     )
     .map_err(|error| (500, error))?;
-    api::cache(backend, who.0, CacheVerb::Warm(WarmVerb::Stop { job })).await
+    cache_orders::cache(backend, who.0, CacheVerb::Warm(WarmVerb::Stop { job })).await
 }

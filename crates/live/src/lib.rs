@@ -7,6 +7,7 @@
 //! Out of scope: counters and histograms (`saker_telemetry`); pages (`saker_console`).
 
 pub mod history;
+mod line;
 pub mod process;
 pub mod sampler;
 pub mod tail;

@@ -6,9 +6,10 @@
 //! line is the client's, and hostile: pages must escape it.
 //! Out of scope: switching the loggers on and off (`Loggers::watch`).
 
+pub use crate::line::Line;
 use crate::tops::Tops;
 use saker_telemetry::latency::{BucketCounts, Histogram};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::VecDeque,
     sync::{
@@ -23,41 +24,6 @@ pub const LINES_MAX: usize = 200;
 pub const WATCHERS_MAX: usize = 8;
 /// Longest text of a line, of each of its parts.
 pub const TEXT_BYTES_MAX: usize = 1024;
-
-/// A finished request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
-    /// Milliseconds since 1970.
-    pub at_ms: i64,
-    pub client: String,
-    pub method: String,
-    /// `true`: over TLS.
-    pub is_secure: bool,
-    pub host: String,
-    /// Path and query as sent.
-    pub target: String,
-    pub protocol: String,
-    pub status: u16,
-    pub bytes: u64,
-    pub duration_us: u64,
-    pub site: String,
-    pub referrer: String,
-    pub user_agent: String,
-    /// `Cache-Status` or `X-Cache` of the response, or empty.
-    pub cache: String,
-}
-
-impl Line {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "at_ms": self.at_ms, "client": self.client, "method": self.method,
-            "secure": self.is_secure, "host": self.host, "target": self.target,
-            "protocol": self.protocol, "status": self.status, "bytes": self.bytes,
-            "duration_us": self.duration_us, "site": self.site, "referrer": self.referrer,
-            "user_agent": self.user_agent, "cache": self.cache,
-        })
-    }
-}
 
 /// The requests that a watcher wants to see; empty: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

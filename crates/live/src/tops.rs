@@ -6,7 +6,7 @@
 //! than the `ENTRIES_MAX`th part of all requests is never missing.
 //! Out of scope: rates; the history has them.
 
-use crate::tail::Line;
+use crate::line::Line;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -138,7 +138,7 @@ impl Tops {
     }
 }
 
-/// What the page cache did, as the response says (RFC 9211, or `X-Cache`).
+/// Outcome of the page cache, as the response tells it (RFC 9211, or `X-Cache`).
 #[derive(Debug, PartialEq, Eq)]
 enum CacheOutcome<'c> {
     Hit,

@@ -1,45 +1,16 @@
-//! Changes that an operator makes in the running server: servers of upstreams, and redirects.
+//! Redirects that an operator adds to a site of the running server.
 //!
-//! Called by: the console, which makes them; the gateway and the dispatch, which look at them.
-//! Caveat: a configuration is never written to; these are cells beside it, which cost a relaxed
-//! load while they are empty. They are no part of what makes two configurations equal.
-//! Out of scope: keeping them over reloads and restarts (the console's `live_changes`).
+//! Called by: the console, which makes them; the dispatch, which looks at them.
+//! Caveat: a configuration is never written to; these are cells beside it, which cost a load while
+//! they are empty.
+//! Out of scope: keeping them over reloads and restarts (the console's `live_changes`); servers of
+//! upstreams (`upstream`).
 
-use super::Upstream;
 use saker_http::Status;
 use std::sync::{
     Arc, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
 };
-
-/// The upstream that is used in place of the one that has this.
-#[derive(Clone, Debug, Default)]
-pub struct Revision(Arc<(AtomicBool, RwLock<Option<Arc<Upstream>>>)>);
-
-impl Revision {
-    /// `None`: the configuration's is used.
-    pub fn set(&self, revised: Option<Arc<Upstream>>) {
-        let is_revised = revised.is_some();
-        *self.0.1.write().unwrap_or_else(PoisonError::into_inner) = revised;
-        self.0.0.store(is_revised, Ordering::Release);
-    }
-
-    pub fn get(&self) -> Option<Arc<Upstream>> {
-        if !self.0.0.load(Ordering::Acquire) {
-            return None;
-        }
-        let revised = self.0.1.read().unwrap_or_else(PoisonError::into_inner);
-        revised.clone()
-    }
-}
-
-impl PartialEq for Revision {
-    fn eq(&self, _: &Revision) -> bool {
-        true
-    }
-}
-
-impl Eq for Revision {}
 
 /// A redirect that an operator has added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,16 +75,5 @@ mod tests {
         }
         live.set(Vec::new());
         assert_eq!(from(b"/old"), None);
-    }
-
-    #[test]
-    fn a_revision_is_used_until_it_is_taken_back() {
-        let upstream = Arc::new(Upstream::new("app", Vec::new()));
-        assert!(Arc::ptr_eq(&upstream.current(), &upstream));
-        let revised = Arc::new(Upstream::new("app", Vec::new()));
-        upstream.revision.set(Some(Arc::clone(&revised)));
-        assert!(Arc::ptr_eq(&upstream.current(), &revised));
-        upstream.revision.set(None);
-        assert!(Arc::ptr_eq(&upstream.current(), &upstream));
     }
 }

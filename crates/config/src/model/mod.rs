@@ -67,7 +67,7 @@ pub use link_protection::{
     TokenForm, Trigger,
 };
 pub use listener::{Address, Congestion, Http3, Listener};
-pub use live::{LiveRedirect, LiveRedirects, Revision};
+pub use live::{LiveRedirect, LiveRedirects};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use native_stream::{
@@ -103,7 +103,7 @@ pub use tls::{
 pub use trusted_proxies::TrustedProxies;
 pub use upstream::{
     Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Resends,
-    Sticky, Through, Tuning, Upstream,
+    Revision, Sticky, Through, Tuning, Upstream,
 };
 pub use user_directories::UserDirectories;
 pub use webdav::{ContentTypes, WebDav, has_name_of_webdav, is_reserved_by_webdav};

@@ -4,7 +4,7 @@
 //! "proxy:…"`; `[[upstream]]`), and rules at request time. Workers keep the state (connections,
 //! failures) separately, by [`Backend`] and by upstream.
 
-use super::{CipherSuite, HealthCheck, MemberState, Revision, Revocation};
+use super::{CipherSuite, HealthCheck, MemberState, Revocation};
 use saker_net::proxy_preface::PrefaceVersion;
 use std::{
     fmt,
@@ -12,8 +12,8 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -506,6 +506,36 @@ pub enum Resends {
     All,
 }
 
+/// The upstream that is used in place of the one that has this: with servers that an operator has
+/// added or removed. It is no part of what makes two upstreams equal.
+#[derive(Clone, Debug, Default)]
+pub struct Revision(Arc<(AtomicBool, RwLock<Option<Arc<Upstream>>>)>);
+
+impl Revision {
+    /// `None`: the configuration's is used.
+    pub fn set(&self, revised: Option<Arc<Upstream>>) {
+        let is_revised = revised.is_some();
+        *self.0.1.write().unwrap_or_else(PoisonError::into_inner) = revised;
+        self.0.0.store(is_revised, Ordering::Release);
+    }
+
+    pub fn get(&self) -> Option<Arc<Upstream>> {
+        if !self.0.0.load(Ordering::Acquire) {
+            return None;
+        }
+        let revised = self.0.1.read().unwrap_or_else(PoisonError::into_inner);
+        revised.clone()
+    }
+}
+
+impl PartialEq for Revision {
+    fn eq(&self, _: &Revision) -> bool {
+        true
+    }
+}
+
+impl Eq for Revision {}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// As written in the configuration.
@@ -567,5 +597,21 @@ impl Upstream {
     /// The upstream as it is used now.
     pub fn current(self: &Arc<Self>) -> Arc<Upstream> {
         self.revision.get().unwrap_or_else(|| Arc::clone(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_is_used_until_it_is_taken_back() {
+        let upstream = Arc::new(Upstream::new("app", Vec::new()));
+        assert!(Arc::ptr_eq(&upstream.current(), &upstream));
+        let revised = Arc::new(Upstream::new("app", Vec::new()));
+        upstream.revision.set(Some(Arc::clone(&revised)));
+        assert!(Arc::ptr_eq(&upstream.current(), &revised));
+        upstream.revision.set(None);
+        assert!(Arc::ptr_eq(&upstream.current(), &upstream));
     }
 }

@@ -183,7 +183,6 @@ impl Supervisor {
             metrics,
             console: ConsoleParts::new(console, &console_sessions, &state_dir),
         };
-        // Before the workers get listeners.
         supervisor.apply_live(&supervisor.generation.borrow());
         supervisor
     }

@@ -54,6 +54,24 @@ fn propose(browser: &mut Browser) {
     );
 }
 
+/// The page that is open fits the screen, is accessible, and has no errors.
+fn assert_fits(browser: &mut Browser, name: &str, (width, is_dark): (u32, bool)) {
+    let place = format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" });
+    let overflow = browser.evaluate("document.documentElement.scrollWidth - innerWidth");
+    assert!(
+        overflow.as_f64().unwrap() <= 0.0,
+        "{place}: {overflow} too wide"
+    );
+    let shifts = browser.evaluate(SHIFTS).as_f64().unwrap();
+    assert!(shifts < 0.1, "{place}: layout shifts of {shifts}");
+    let inaccessible = browser.evaluate(INACCESSIBLE);
+    assert_eq!(inaccessible, "", "{place}");
+    assert_eq!(browser.serious_violations(), "", "{place}");
+    assert_eq!(browser.problems(), [""; 0], "{place}");
+    let shot = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("console-{place}.png"));
+    browser.screenshot(&shot);
+}
+
 #[test]
 fn pages_fit_every_screen_without_errors() {
     let origin = Origin::start("Cache-Control: public, max-age=600\r\n");
@@ -183,20 +201,7 @@ fn pages_fit_every_screen_without_errors() {
             if name == "proposal" {
                 propose(&mut browser);
             }
-            let place = format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" });
-            let overflow = browser.evaluate("document.documentElement.scrollWidth - innerWidth");
-            assert!(
-                overflow.as_f64().unwrap() <= 0.0,
-                "{place}: {overflow} too wide"
-            );
-            let shifts = browser.evaluate(SHIFTS).as_f64().unwrap();
-            assert!(shifts < 0.1, "{place}: layout shifts of {shifts}");
-            let inaccessible = browser.evaluate(INACCESSIBLE);
-            assert_eq!(inaccessible, "", "{place}");
-            assert_eq!(browser.serious_violations(), "", "{place}");
-            assert_eq!(browser.problems(), [""; 0], "{place}");
-            let shot = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("console-{place}.png"));
-            browser.screenshot(&shot);
+            assert_fits(&mut browser, name, (width, is_dark));
         }
     }
     // The other range, and a filter, in the page itself.
@@ -205,4 +210,42 @@ fn pages_fit_every_screen_without_errors() {
     browser.evaluate("document.querySelector('[value=\"24h\"]').click()");
     browser.wait_for("document.querySelectorAll('.uplot').length === 8");
     assert_eq!(browser.problems(), [""; 0]);
+}
+
+#[test]
+fn pages_of_owners_fit_every_screen_without_errors() {
+    let fixture = Fixture::start("console-owner-screens", "");
+    let add = ["user", "add", "eve", "--role", "owner", "--site", "*"];
+    fixture.command(&add, "correct horse\n");
+    let base = format!("http://{}", fixture.console);
+    let mut browser = Browser::start();
+    browser.open(&format!("{base}/login"));
+    browser.evaluate(
+        "document.querySelector('[name=name]').value = 'eve'; \
+         document.querySelector('[name=password]').value = 'correct horse'; \
+         document.querySelector('form').requestSubmit()",
+    );
+    browser.wait_for("location.pathname === '/requests' && document.readyState === 'complete'");
+    for screen in [(390, false), (390, true), (1440, false), (1440, true)] {
+        browser.look(screen.0, screen.1);
+        browser.open(&format!("{base}/site"));
+        browser.wait_for("document.querySelectorAll('.setting').length === 6");
+        assert_fits(&mut browser, "owner", screen);
+        browser.open(&format!("{base}/redirects"));
+        browser.wait_for("document.querySelector('input[name=site][type=hidden]')");
+        assert_fits(&mut browser, "owner-redirects", screen);
+    }
+    // The change, step by step.
+    browser.open(&format!("{base}/site"));
+    browser.evaluate(
+        "document.querySelector('#v-listing').value = 'true'; \
+         document.querySelector('form[action=\"/site/propose\"]').requestSubmit()",
+    );
+    browser.wait_for("document.querySelector('form[action=\"/site/apply\"]')");
+    assert_fits(&mut browser, "owner-proposal", (1440, true));
+    browser.evaluate("document.querySelector('form[action=\"/site/apply\"]').requestSubmit()");
+    browser.wait_for("document.querySelector('form[action=\"/site/confirm\"]')");
+    assert_fits(&mut browser, "owner-waiting", (1440, true));
+    browser.evaluate("document.querySelector('form[action=\"/site/confirm\"]').requestSubmit()");
+    browser.wait_for("document.querySelector('.notice.good')?.textContent.includes('kept')");
 }
