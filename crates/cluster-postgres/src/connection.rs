@@ -1,14 +1,14 @@
 //! One connection, and a second one that is notified.
 //!
 //! Called by: `postgres_log`, `postgres_feeds` and `postgres_state`.
-//! Caveat: a notification says only that there may be something; whoever waits looks again.
+//! Caveat: a notification says only that there may be something; the one that waits looks again.
 //! Out of scope: the time that an answer may take, which callers bound.
 
-use crate::{PostgresEngine, tables};
+use crate::tables;
 use saker_cluster::LogError;
 use sqlx::{
     Connection as _, Executor, PgConnection, PgPool, Postgres, Row, Transaction,
-    postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow, PgSslMode},
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow},
     query,
 };
 use std::time::Duration;
@@ -28,29 +28,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub async fn open(engine: &PostgresEngine) -> Result<Connection, LogError> {
-        let mut options = PgConnectOptions::new_without_pgpass()
-            .host(&engine.host)
-            .port(engine.port)
-            .database(&engine.database)
-            .application_name("saker")
-            // A pooler may hand the next statement to another session.
-            .statement_cache_capacity(16);
-        if let Some(user) = &engine.user {
-            options = options.username(user);
-        }
-        if let Some(password) = &engine.password {
-            options = options.password(password);
-        }
-        options = match &engine.authorities {
-            Some(path) => options.ssl_mode(PgSslMode::VerifyFull).ssl_root_cert(path),
-            None => options.ssl_mode(PgSslMode::Prefer),
-        };
+    pub async fn open(options: PgConnectOptions, prefix: &str) -> Result<Connection, LogError> {
         let connection = PgConnection::connect_with(&options).await.map_err(failed)?;
         let mut connection = Connection {
             connection,
             options,
-            prefix: engine.prefix.clone(),
+            prefix: prefix.to_owned(),
             listener: None,
         };
         connection.make_tables().await?;

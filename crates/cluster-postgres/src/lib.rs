@@ -19,6 +19,7 @@ pub use postgres_state::PostgresState;
 
 use connection::Connection;
 use saker_cluster::{Engine, FeedsEngine, LogError, StateEngine};
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::path::PathBuf;
 
 /// Address of a PostgreSQL server, and what is done there.
@@ -43,7 +44,7 @@ impl Engine for PostgresEngine {
     type Log = PostgresLog;
 
     async fn connect(&self) -> Result<PostgresLog, LogError> {
-        Ok(PostgresLog::new(self, Connection::open(self).await?))
+        Ok(PostgresLog::new(self, self.open().await?))
     }
 
     fn shown(&self) -> String {
@@ -55,7 +56,7 @@ impl FeedsEngine for PostgresEngine {
     type Feeds = PostgresFeeds;
 
     async fn connect_feeds(&self) -> Result<PostgresFeeds, LogError> {
-        Ok(PostgresFeeds::new(self, Connection::open(self).await?))
+        Ok(PostgresFeeds::new(self, self.open().await?))
     }
 
     fn shown(&self) -> String {
@@ -67,7 +68,7 @@ impl StateEngine for PostgresEngine {
     type State = PostgresState;
 
     async fn connect_state(&self) -> Result<PostgresState, LogError> {
-        Ok(PostgresState::new(self, Connection::open(self).await?))
+        Ok(PostgresState::new(self, self.open().await?))
     }
 
     fn shown(&self) -> String {
@@ -76,6 +77,25 @@ impl StateEngine for PostgresEngine {
 }
 
 impl PostgresEngine {
+    async fn open(&self) -> Result<Connection, LogError> {
+        let mut options = PgConnectOptions::new_without_pgpass()
+            .host(&self.host)
+            .port(self.port)
+            .database(&self.database)
+            .application_name("saker");
+        if let Some(user) = &self.user {
+            options = options.username(user);
+        }
+        if let Some(password) = &self.password {
+            options = options.password(password);
+        }
+        let options = match &self.authorities {
+            Some(path) => options.ssl_mode(PgSslMode::VerifyFull).ssl_root_cert(path),
+            None => options.ssl_mode(PgSslMode::Prefer),
+        };
+        Connection::open(options, &self.prefix).await
+    }
+
     /// The address, without credentials.
     fn shown(&self) -> String {
         let host = match self.host.contains(':') {

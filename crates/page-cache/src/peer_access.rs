@@ -23,7 +23,7 @@ use std::{
 /// Time in which a connection to another server has to be made.
 const CONNECT_TIMEOUT_MS: u64 = 500;
 
-/// What a server needs to hand out pages, and to ask for them. One for all workers.
+/// Settings and state for handing out pages, and for asking for them. One for all workers.
 pub struct PeerPages {
     pub table: Arc<PeerTable>,
     pub settings: Peers,

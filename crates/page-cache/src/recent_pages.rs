@@ -1,4 +1,4 @@
-//! How often pages were asked for lately.
+//! Counts of the pages that were asked for lately.
 //!
 //! Called by: `peer_access`.
 //! Caveat: bounded. When the younger half is full, the older one is dropped, so a page that is

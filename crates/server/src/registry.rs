@@ -77,16 +77,8 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         dictionaries,
     } = common;
     let is_explained = matches!(cache, CacheAccess::Explain);
-    let purgers = &generation.model.cache.purgers;
     let gateway = gateway.shared(Arc::clone(&counters));
-    let page_cache = match cache {
-        CacheAccess::Share(share) => {
-            let fetcher = Rc::new(DocumentFetcher(Rc::clone(&gateway)));
-            let purgers = purgers.clone();
-            Some(PageCache::new(share, purgers, inside.clone(), fetcher))
-        }
-        CacheAccess::None | CacheAccess::Explain => None,
-    };
+    let page_cache = page_cache(cache, &generation, (&gateway, inside.clone()));
     let state_dir = &generation.model.server.state_dir;
     let webdav = WebDavFiles::new(watcher.clone(), state_dir, inside.clone());
     let count = counts(Rc::clone(&figures));
@@ -127,6 +119,20 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         sleep,
         challenge: Box::new(move |path| found_challenge(challenges.find(path))),
     }
+}
+
+/// A worker's page cache, which may ask other servers of the cluster through the gateway.
+fn page_cache(
+    cache: CacheAccess,
+    generation: &Generation,
+    (gateway, inside): (&Rc<Gateway>, Weak<Services>),
+) -> Option<Rc<PageCache>> {
+    let CacheAccess::Share(share) = cache else {
+        return None;
+    };
+    let fetcher = Rc::new(DocumentFetcher(Rc::clone(gateway)));
+    let purgers = generation.model.cache.purgers.clone();
+    Some(PageCache::new(share, purgers, inside, fetcher))
 }
 
 fn found_challenge(challenge: Challenge) -> FoundChallenge {

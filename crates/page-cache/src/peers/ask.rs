@@ -66,7 +66,7 @@ const NOT_TOLD: [&str; 21] = [
     "upgrade",
 ];
 
-/// What came of asking.
+/// The result of asking.
 pub enum PeerStep {
     /// The page may be here now: look again.
     Again,

@@ -1,4 +1,4 @@
-//! What servers of a cluster say to each other about pages, as bytes.
+//! Questions and answers about pages between the servers of a cluster, as bytes.
 //!
 //! Called by: `ask` and `answer`.
 //! Caveat: a format between servers of different versions. The first byte is the version; what has

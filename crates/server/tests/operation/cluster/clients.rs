@@ -108,7 +108,9 @@ fn bans_outlive_the_engine() {
     wait_until("the new engine has both", || {
         redis.command(&["HLEN", "saker:bans"]) == "2"
     });
-    assert!(fleet.nodes.iter().all(|node| node.has_logged("SK1611")));
+    wait_until("both say so", || {
+        fleet.nodes.iter().all(|node| node.has_logged("SK1611"))
+    });
 }
 
 #[test]

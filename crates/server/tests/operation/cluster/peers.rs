@@ -74,7 +74,7 @@ fn a_cold_page_is_made_once_for_all() {
     assert_eq!(sum(&fleet, SENT), sum(&fleet, RECEIVED));
 }
 
-/// What is asked for once is passed on; what is asked for again is kept.
+/// A page that is asked for once is passed on; one that is asked for again is kept.
 #[test]
 fn pages_that_are_asked_for_often_are_kept() {
     let (_redis, _certificates, fleet) = start("", 2);
@@ -206,7 +206,7 @@ fn visitors_do_not_meet_at_other_servers() {
     }
 }
 
-/// What cannot be handed out is made by each server, and asked for once.
+/// A page that cannot be handed out is made by each server, and asked for once.
 #[test]
 fn pages_that_are_not_for_all_are_made_by_each_server() {
     let more = "copied_after = 1\npage_size = \"64KiB\"";
