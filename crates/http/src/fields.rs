@@ -62,8 +62,12 @@ const RECEIVED: u32 = 1 << 31;
 
 thread_local! {
     /// Memory of lists that were dropped.
-    static SPARE: RefCell<Vec<Box<List>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
+
+/// Lists in their boxes, which are kept as well.
+#[allow(clippy::vec_box, reason = "fields hold them in boxes")]
+type Spare = Vec<Box<List>>;
 
 /// Lists whose memory a thread keeps, and bytes of a buffer above which it is not worth keeping.
 const SPARE_COUNT_MAX: usize = 16;

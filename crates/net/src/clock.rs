@@ -9,25 +9,15 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::cell::Cell;
 
 thread_local! {
-    /// Monotonic nanoseconds and milliseconds, and seconds since 1970, at the beginning of the event
-    /// loop's turn; 0 before the first.
-    static TURN: Cell<(u64, u64, i64)> = const { Cell::new((0, 0, 0)) };
+    /// Monotonic milliseconds and seconds since 1970 at the beginning of the event loop's turn; 0
+    /// before the first.
+    static TURN: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
 }
 
 /// Notes the time for [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this
 /// thread wakes up, and a few times a second by a thread that never sleeps.
 pub fn begin_turn() {
-    let now_ns = monotonic_ns();
-    TURN.set((now_ns, now_ns / 1_000_000, realtime_s()));
-}
-
-/// Nanoseconds since boot when this thread's event loop last woke up: [`monotonic_ns`] without
-/// asking.
-pub fn turn_ns() -> u64 {
-    if TURN.get().0 == 0 {
-        begin_turn();
-    }
-    TURN.get().0
+    TURN.set((monotonic_ms(), realtime_s()));
 }
 
 /// Milliseconds since boot when this thread's event loop last woke up: [`monotonic_ms`] without
@@ -36,7 +26,7 @@ pub fn turn_ms() -> u64 {
     if TURN.get().0 == 0 {
         begin_turn();
     }
-    TURN.get().1
+    TURN.get().0
 }
 
 /// Seconds since 1970 when this thread's event loop last woke up: [`realtime_s`] without asking.
@@ -44,7 +34,7 @@ pub fn turn_s() -> i64 {
     if TURN.get().0 == 0 {
         begin_turn();
     }
-    TURN.get().2
+    TURN.get().1
 }
 
 /// Seconds since 1970, coarse.
@@ -151,7 +141,6 @@ mod tests {
     #[test]
     fn a_turn_has_one_time() {
         let (ms, s) = (turn_ms(), turn_s());
-        assert_eq!(turn_ns() / 1_000_000, ms);
         assert!(monotonic_ms() - ms < 1000 && realtime_s().abs_diff(s) <= 1);
         wait_until("more time", || monotonic_ms() >= ms + 10);
         assert_eq!((turn_ms(), turn_s()), (ms, s));

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::{Handled, Step};
 
-    /// What is longer is moved by a call, and each request moves dozens of these.
+    /// Longer values are moved by a call, and each request moves dozens of these.
     const MOVED_BYTES_MAX: usize = 128;
 
     #[test]

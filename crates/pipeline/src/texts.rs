@@ -23,6 +23,9 @@ pub fn value(template: &Template, exchange: &Exchange) -> Result<Vec<u8>, MatchE
     Ok(sink.finish())
 }
 
+/// A value, and the first and the last one where there are several.
+pub type Repeatable = (Vec<u8>, Option<[Vec<u8>; 2]>);
+
 /// Returns the value of a text as it is, for comparisons, and behind it those of the first and the
 /// last value of what the request has twice, if there is such: which of them an application takes
 /// is not known. Most requests have nothing twice, and the text is evaluated once.
@@ -32,7 +35,7 @@ pub fn value(template: &Template, exchange: &Exchange) -> Result<Vec<u8>, MatchE
 pub fn text_and_repeated(
     template: &Template,
     exchange: &Exchange,
-) -> Result<(Vec<u8>, Option<[Vec<u8>; 2]>), MatchError> {
+) -> Result<Repeatable, MatchError> {
     let captures = match template.uses_captures() {
         true => exchange.captures(),
         false => Captures::default(),

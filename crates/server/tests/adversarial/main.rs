@@ -37,3 +37,4 @@ mod smuggling;
 mod soak;
 mod stalled_readers;
 mod text_growth;
+mod upstream_heads;

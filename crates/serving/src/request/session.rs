@@ -171,7 +171,7 @@ impl Session {
             return Throttled::Dispatch;
         }
         // One time for all accounts of the request.
-        let now_ns = saker_net::clock::turn_ns();
+        let now_ns = saker_net::clock::monotonic_ns();
         if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account)
             && !generation.exempts(&self.client)
         {
