@@ -154,7 +154,7 @@ fn conditions_that_do_not_hold_cost_a_hit_almost_nothing() {
 /// The same for pages of the page cache.
 #[test]
 fn conditions_that_do_not_hold_cost_a_hit_of_the_page_cache_almost_nothing() {
-    let _alone = crate::alone();
+    let _turn = crate::beside_others();
     let kept = "[[site.route]]\npath = \"/kept/*\"\nproxy = \"http+unix:{origin}\"\n";
     let refused =
         "[[site.route]]\npath = \"/kept/*\"\nmatch = { method = \"DELETE\" }\ndeny = true\n";
