@@ -214,9 +214,9 @@ impl Action {
             return false;
         };
         match value {
-            Value::Format(tags) => tags.iter().any(|tag| {
-                matches!(tag, Tag::Text(text) if text.iter().any(u8::is_ascii_control))
-            }),
+            Value::Format(tags) => tags
+                .iter()
+                .any(|tag| matches!(tag, Tag::Text(text) if text.iter().any(u8::is_ascii_control))),
             Value::Expression(expression) => {
                 let text = expression.text().to_ascii_lowercase();
                 DECODERS
