@@ -266,8 +266,11 @@ fn usable_host(host: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     }
 }
 
+/// Name and value.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
 /// Name and value of a line; `None`: it is left out, because its name is none.
-fn field(line: &[u8]) -> Result<Option<(&[u8], &[u8])>, Refusal> {
+fn field(line: &[u8]) -> Result<Option<Field<'_>>, Refusal> {
     let colon = memchr::memchr(b':', line).ok_or(None)?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     let is_fatal = |byte: &u8| matches!(byte, 0 | b'\t' | 0x0b | 0x0c | b'\r' | b' ');

@@ -213,13 +213,17 @@ impl Action {
         else {
             return false;
         };
-        let Value::Expression(expression) = value else {
-            return false;
-        };
-        let text = expression.text().to_ascii_lowercase();
-        DECODERS
-            .iter()
-            .any(|name| text.windows(name.len()).any(|part| part == *name))
+        match value {
+            Value::Format(tags) => tags
+                .iter()
+                .any(|tag| matches!(tag, Tag::Text(text) if text.iter().any(u8::is_ascii_control))),
+            Value::Expression(expression) => {
+                let text = expression.text().to_ascii_lowercase();
+                DECODERS
+                    .iter()
+                    .any(|name| text.windows(name.len()).any(|part| part == *name))
+            }
+        }
     }
 
     fn sets(&self) -> bool {

@@ -442,7 +442,7 @@ mod tests {
             (
                 "B",
                 Action::Set(value("a\\r\\nC: d")),
-                format!("A=1|{list}|A=2|B=a  C: d"),
+                format!("A=1|{list}|A=2|B="),
             ),
             (
                 "B",

@@ -189,7 +189,7 @@ impl<'a> Surrogate<'a> {
         // A malformed name names no other surrogate: what forbids applies, an age is invalid.
         let is_malformed = has_target && !is_token(target);
         let is_ours = has_target && target.eq_ignore_ascii_case(SURROGATE);
-        (is_ours || is_malformed || !has_target).then(|| Surrogate {
+        (is_ours || is_malformed || !has_target).then_some(Surrogate {
             directive: Directive {
                 sound: directive.sound && !is_malformed,
                 ..directive

@@ -727,7 +727,7 @@ fn trailers() {
     );
 }
 
-/// Where the settings say so, what `:authority` names is the one host that anything sees.
+/// With the setting, `:authority` is the only host of the request.
 #[test]
 fn a_host_that_differs_may_be_dropped() {
     let limits = HeadLimits {

@@ -47,13 +47,16 @@ fn qualities() {
         ("gzip;q=0.", [1, 0, 0, 0]),
         ("gzip;q=0.33333", [1, 333, 0, 0]),
         ("gzip;q=0, gzip", [1, 0, 0, 0]),
+        // An empty weight is none.
+        ("gzip;", [1, 1000, 0, 0]),
+        ("gzip; ", [1, 1000, 0, 0]),
+        ("gzip;q=", [1, 1000, 0, 0]),
         // Malformed weights: the member counts as not there.
         ("gzip;q=2", [1, 0, 0, 0]),
         ("gzip;q=1.5", [1, 0, 0, 0]),
         ("gzip;q=-1", [1, 0, 0, 0]),
         ("gzip;q=0.x", [1, 0, 0, 0]),
         ("gzip;q", [1, 0, 0, 0]),
-        ("gzip;", [1, 0, 0, 0]),
         ("gzip;q=0,5", [1, 0, 0, 0]),
         ("gzip;x=1", [1, 0, 0, 0]),
         ("identity;q=oops", [1, 0, 0, 0]),
