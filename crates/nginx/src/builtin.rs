@@ -66,13 +66,6 @@ impl Request<'_> {
                 let root = files::root(self).canonicalize().ok()?;
                 Some(root.as_os_str().as_bytes().to_vec())
             }
-            Builtin::RequestPort | Builtin::IsRequestPort => {
-                let port = self.request_port()?;
-                Some(match builtin {
-                    Builtin::RequestPort => port,
-                    _ => b":".to_vec(),
-                })
-            }
             Builtin::RequestFilename => {
                 let path = self.exchange.path.clone();
                 files::map(self, &path).map(|mapped| mapped.filename())
@@ -103,6 +96,13 @@ impl Request<'_> {
                 let proxied = self.state.location.proxied.as_ref()?;
                 let (_, port) = proxied.host.rsplit_once(':').unwrap_or(("", "80"));
                 Some(port.as_bytes().to_vec())
+            }
+            Builtin::RequestPort | Builtin::IsRequestPort => {
+                let port = self.request_port()?;
+                Some(match builtin {
+                    Builtin::RequestPort => port,
+                    _ => b":".to_vec(),
+                })
             }
             Builtin::Hostname => Some(hostname()),
             Builtin::NginxVersion => Some(crate::VERSION.as_bytes().to_vec()),

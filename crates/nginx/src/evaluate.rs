@@ -17,7 +17,7 @@ use std::net::IpAddr;
 /// Maps whose sources are maps.
 const DEPTH_MAX: u8 = 16;
 /// A text that grows beyond this fails the request.
-const TEXT_BYTES_MAX: usize = 1 << 20;
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl Request<'_> {
     /// Returns the value of a text.

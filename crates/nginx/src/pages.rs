@@ -45,7 +45,7 @@ fn title(status: Status) -> Option<&'static str> {
     })
 }
 
-/// What is wrong with a request that gets 400 for it. `error_page` tells these statuses apart.
+/// Fault of a request that gets 400 for it. `error_page` tells these statuses apart.
 fn bad_request(status: Status) -> Option<&'static str> {
     Some(match status.0 {
         494 => "Request Header Or Cookie Too Large",

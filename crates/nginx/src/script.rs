@@ -4,7 +4,7 @@
 //! Caveat: an `if` that holds changes the settings, and the script goes on behind it.
 //! Out of scope: the search for a location after the path has changed (`dispatch`).
 
-use crate::{log_lines::shown, pages, request::Request};
+use crate::{evaluate::TEXT_BYTES_MAX, log_lines::shown, pages, request::Request};
 use saker_files::Kind;
 use saker_http::Status;
 use saker_nginx_model::{
@@ -90,7 +90,7 @@ impl Request<'_> {
             Condition::True(variable) => Request::is_true(self.variable(variable).as_deref()),
             Condition::Equals(variable, text, is_negated) => {
                 let value = self.variable(variable).unwrap_or_default();
-                (value == self.text(text)) != *is_negated
+                (value == self.script_text(text)) != *is_negated
             }
             Condition::Matches(variable, regex, is_negated) => {
                 let is_match = match variable {
@@ -114,7 +114,7 @@ impl Request<'_> {
                 is_match != *is_negated
             }
             Condition::File(test, path, is_negated) => {
-                let path = self.text(path);
+                let path = self.script_text(path);
                 self.file_test(*test, &path) != *is_negated
             }
         }
@@ -132,8 +132,45 @@ impl Request<'_> {
         }
     }
 
+    /// Returns true if the path was sent with escapes.
+    fn was_encoded(&self) -> bool {
+        let sent = self.exchange.head.view().target_as_sent();
+        let path = sent.split(|byte| *byte == b'?').next().unwrap_or_default();
+        path.contains(&b'%') || path.contains(&b'+')
+    }
+
+    /// Returns the value of a text in a script. Groups of the last match are escaped where the path
+    /// was sent with escapes, as nginx does it for `set` and `if`.
+    fn script_text(&mut self, text: &Text) -> Vec<u8> {
+        let has_groups = text
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Capture(_)));
+        if !has_groups || !self.was_encoded() {
+            return self.text(text);
+        }
+        let mut value = Vec::new();
+        for part in &text.parts {
+            match part {
+                Part::Capture(group) => {
+                    let group = self.capture(*group).unwrap_or_default();
+                    value.extend_from_slice(&pages::escape_argument(&group));
+                }
+                Part::Literal(literal) => value.extend_from_slice(literal),
+                Part::Variable(variable) => {
+                    value.extend_from_slice(&self.variable(variable).unwrap_or_default());
+                }
+            }
+            if value.len() > TEXT_BYTES_MAX {
+                self.state.has_failed = true;
+                return Vec::new();
+            }
+        }
+        value
+    }
+
     fn set(&mut self, target: Target, text: &Text) {
-        let value = self.text(text);
+        let value = self.script_text(text);
         match target {
             Target::Slot(number) => self.set_value(number, &value),
             Target::Args => {
@@ -223,8 +260,7 @@ impl Request<'_> {
 
     /// Returns path and arguments of a replacement; what stands behind its `?` are arguments.
     fn replacement(&mut self, rewrite: &Rewrite, is_redirect: bool) -> (Vec<u8>, Option<Vec<u8>>) {
-        let sent = self.exchange.head.view().target_as_sent();
-        let was_encoded = sent.contains(&b'%') || sent.contains(&b'+');
+        let was_encoded = self.was_encoded();
         let (mut path, mut args) = (Vec::new(), None::<Vec<u8>>);
         for part in &rewrite.replacement.parts {
             let value = match part {

@@ -321,7 +321,7 @@ fn nginx_name_reads_what_balancers_add() {
     let head = [b"\r\n\r\n\0\r\nQUIT\n\x21\x11", &length[..], &body].concat();
     let mut client = Client::connect(site.address).unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: a.test:8080\r\nConnection: close\r\n\r\n";
-    client.send(&[&head[..], request].concat()).unwrap();
+    client.send([&head[..], request].concat()).unwrap();
     let response = client.read_response().unwrap();
     assert_eq!(response.text(), "h2|id-1|a.test|7||8080:\n");
 }
