@@ -263,7 +263,8 @@ fn commands_within_text_are_understood() {
             let mut command = Command::new(SAKER);
             let said = stderr(&command.args(&words).arg("--help").output().unwrap());
             let is_named = words.last().is_some_and(|word| word.starts_with("--"));
-            if !said.is_empty() && !(is_named && said.contains("a value is required")) {
+            let is_known = said.is_empty() || (is_named && said.contains("a value is required"));
+            if !is_known {
                 failures.push(format!("{}: saker {line}\n{said}", page.display()));
             }
         }
