@@ -1,7 +1,7 @@
 //! Instructions and allocations of a running server, counted by callgrind between two dumps: starts,
 //! stops, and connections fall out.
 //!
-//! Called by: `budgets` and `route_costs`.
+//! Called by: the modules of costs.
 //! Caveat: what a thread does by time (tickers) falls into whatever is counted, so callers take the
 //! fewest of several counts, which stand one after the other for what is compared.
 //! Out of scope: what the counts mean.
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Counts between two dumps.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub instructions: u64,
     /// Calls for memory, new or longer.

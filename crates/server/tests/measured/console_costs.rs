@@ -93,7 +93,7 @@ fn open_stream(server: &Server, console: SocketAddr) -> Client {
 
 #[test]
 fn a_console_costs_requests_next_to_nothing() {
-    let _alone = crate::alone();
+    let _turn = crate::beside_others();
     let without = Server::start("console-costs-none", "").count();
     let console = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
     let mut server = Server::start(

@@ -1,59 +1,73 @@
-//! Memory and instructions of a request that hits the route cache, counted by valgrind.
+//! Memory and instructions of a request that hits the route cache or the page cache, counted by
+//! callgrind while the server runs, so that start, stop and connections fall out.
 //!
-//! Two runs that differ in nothing but the number of requests are subtracted, so that start, stop
-//! and connections fall out, and no noise of the machine gets in. Instructions mean something for
-//! an optimized build only, so in debug builds only allocations are counted.
+//! Called by: `cargo test -p saker --test measured hit_costs:: -- --nocapture`.
+//! Caveat: instructions mean something for an optimized build only, so in debug builds only
+//! allocations are counted.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use crate::operate;
-use saker_testkit::{TempDir, saker::plain};
+use crate::{
+    callgrind::{Callgrind, Counts},
+    operate,
+};
+use saker_testkit::{Client, TempDir, saker::plain};
 use std::{
     io::{Read, Write},
     os::unix::net::UnixListener,
     thread,
+    time::Duration,
 };
 
-const FEW: usize = 200;
-const MANY: usize = 2200;
+/// Before counting, so that everything is kept that will be.
+const BEFORE: usize = 200;
+const COUNTED: usize = 1000;
+const TRIES: usize = 3;
+/// For valgrind to have the server up.
+const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Serves `requests` requests on one connection under valgrind, which have these fields in turn,
-/// and returns the number behind `label` in what it says in the end.
-fn count(requests: usize, fields: &[&[(&str, &str)]], tool: &[&str], label: &str) -> usize {
+/// Counts of `COUNTED` requests on one connection of a server with this configuration.
+fn count(dir: TempDir, configuration: &str, mut ask: impl FnMut(&mut Client, usize)) -> Counts {
+    let callgrind = Callgrind::new();
+    let saker = callgrind.of(operate::native(configuration)).start(dir);
+    let mut client = saker.connect().unwrap();
+    client.set_timeout(PATIENCE).unwrap();
+    (0..BEFORE).for_each(|number| ask(&mut client, number));
+    callgrind.begin(&saker);
+    let mut next = BEFORE;
+    let counts = (0..TRIES).map(|_| {
+        callgrind.of_process(&saker, || {
+            (next..next + COUNTED).for_each(|number| ask(&mut client, number));
+            next += COUNTED;
+        })
+    });
+    counts
+        .min_by_key(|counts| (counts.allocations, counts.instructions))
+        .unwrap()
+}
+
+/// Of the ticker and the logs there are a few, and more the longer it takes.
+fn are_few(counts: Counts) {
+    assert!(
+        counts.instructions > COUNTED as u64,
+        "nothing was counted: {counts:?}"
+    );
+    assert!(
+        counts.allocations < COUNTED as u64 / 10,
+        "{} allocations for {COUNTED} requests",
+        counts.allocations
+    );
+}
+
+fn small_file() -> TempDir {
     let dir = TempDir::new("hit-costs").unwrap();
     dir.write("www/small.html", "x".repeat(285)).unwrap();
-    let saker = operate::native(&plain("")).under_valgrind(tool).start(dir);
-    let mut client = saker.connect().unwrap();
-    for fields in fields.iter().cycle().take(requests) {
-        assert_eq!(
-            client.request("GET", "/small.html", fields).unwrap().status,
-            200
-        );
-    }
-    assert!(saker.server.stop().unwrap().success());
-    let said = std::fs::read_to_string(saker.dir.join("valgrind.txt")).unwrap();
-    let line = said
-        .lines()
-        .find_map(|line| line.split_once(label))
-        .unwrap_or_else(|| panic!("no `{label}` in {said}"))
-        .1;
-    line.trim()
-        .split(' ')
-        .next()
-        .unwrap()
-        .replace(',', "")
-        .parse()
-        .unwrap()
+    dir
 }
 
 #[test]
 fn a_hit_allocates_nothing() {
-    let _alone = crate::alone();
-    let tool = [
-        "--tool=memcheck",
-        "--undef-value-errors=no",
-        "--leak-check=no",
-    ];
+    let _turn = crate::beside_others();
     let fields: [&[_]; 2] = [
         &[],
         &[
@@ -62,32 +76,16 @@ fn a_hit_allocates_nothing() {
             ("User-Agent", "someone"),
         ],
     ];
-    let allocations = |requests| count(requests, &fields, &tool, "total heap usage:");
-    let (few, many) = (allocations(FEW), allocations(MANY));
-    // Of the ticker and the logs there are a few, and more the longer it takes.
-    assert!(
-        few.abs_diff(many) < (MANY - FEW) / 10,
-        "{few} allocations for {FEW} requests, {many} for {MANY}"
-    );
+    are_few(count(small_file(), &plain(""), |client, number| {
+        let response = client.request("GET", "/small.html", fields[number % 2]);
+        assert_eq!(response.unwrap().status, 200);
+    }));
 }
 
 /// A page that a server behind us has made: the first request asks for it, all others find it.
 #[test]
 fn a_hit_of_the_page_cache_allocates_nothing() {
-    let _alone = crate::alone();
-    let tool = [
-        "--tool=memcheck",
-        "--undef-value-errors=no",
-        "--leak-check=no",
-    ];
-    let (few, many) = (page_hits(FEW, &tool), page_hits(MANY, &tool));
-    assert!(
-        few.abs_diff(many) < (MANY - FEW) / 10,
-        "{few} allocations for {FEW} hits, {many} for {MANY}"
-    );
-}
-
-fn page_hits(requests: usize, tool: &[&str]) -> usize {
+    let _turn = crate::beside_others();
     let dir = TempDir::new("page-hit-costs").unwrap();
     let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
     thread::spawn(move || {
@@ -103,37 +101,14 @@ fn page_hits(requests: usize, tool: &[&str]) -> usize {
          servers = [\"http+unix:{}/origin.sock\"]\n[[site]]\nnames = [\"*\"]\ncache = true\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n",
         dir.display()
     );
-    let saker = operate::native(&configuration)
-        .under_valgrind(tool)
-        .start(dir);
-    let mut client = saker.connect().unwrap();
-    for number in 0..requests {
-        let response = client
-            .request(
-                "GET",
-                "/page",
-                &[("User-Agent", "someone"), ("Accept", "text/html")],
-            )
-            .unwrap();
+    are_few(count(dir, &configuration, |client, number| {
+        let fields = [("User-Agent", "someone"), ("Accept", "text/html")];
+        let response = client.request("GET", "/page", &fields).unwrap();
         assert_eq!(
             (response.status, response.field("x-litespeed-cache")),
             (200, Some(if number == 0 { "miss" } else { "hit" }))
         );
-    }
-    assert!(saker.server.stop().unwrap().success());
-    let said = std::fs::read_to_string(saker.dir.join("valgrind.txt")).unwrap();
-    let line = said
-        .lines()
-        .find_map(|line| line.split_once("total heap usage:"))
-        .unwrap_or_else(|| panic!("no heap usage in {said}"))
-        .1;
-    line.trim()
-        .split(' ')
-        .next()
-        .unwrap()
-        .replace(',', "")
-        .parse()
-        .unwrap()
+    }));
 }
 
 #[test]
@@ -142,9 +117,11 @@ fn page_hits(requests: usize, tool: &[&str]) -> usize {
     ignore = "says something about optimized builds only: cargo test --release"
 )]
 fn a_hit_takes_few_instructions() {
-    let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
-    let instructions = |requests| count(requests, &[&[]], &tool, "Collected :");
-    let each = (instructions(MANY) - instructions(FEW)) / (MANY - FEW);
+    let _turn = crate::beside_others();
+    let counts = count(small_file(), &plain(""), |client, _| {
+        assert_eq!(client.get("/small.html").unwrap().status, 200);
+    });
+    let each = counts.instructions / COUNTED as u64;
     eprintln!("{each} instructions for a request");
     assert!(
         each <= INSTRUCTIONS_MAX,
@@ -154,4 +131,4 @@ fn a_hit_takes_few_instructions() {
 
 /// One connection, so that each request pays for a whole turn of the event loop: some 900 of them
 /// are tokio's and its clock's.
-const INSTRUCTIONS_MAX: usize = 4000;
+const INSTRUCTIONS_MAX: u64 = 4000;

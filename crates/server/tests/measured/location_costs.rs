@@ -83,7 +83,7 @@ fn unprivileged(dir: &TempDir) -> Command {
 
 #[test]
 fn a_thousand_locations_cost_little_more_than_one() {
-    let _alone = crate::alone();
+    let _turn = crate::beside_others();
     let (one, many) = (instructions(0), instructions(1000));
     eprintln!("{one} instructions with one location, {many} with 1,001");
     assert!(

@@ -2,7 +2,8 @@
 //! calls, and file changes under load.
 //!
 //! Called by: `cargo test -p saker --test measured MODULE::`; budgets are in `budgets.txt`.
-//! Caveat: each test takes `alone()` first, so that no other test disturbs what it counts.
+//! Caveat: each test takes `alone()` or `beside_others()` first, so that no other test disturbs what
+//! it counts.
 //! Out of scope: comparisons with other servers (tools/bench).
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole program is tests.
@@ -14,6 +15,9 @@ mod operate;
 #[path = "../harness/tls_site.rs"]
 mod tls_site;
 
+use saker_testkit::{HeavyTurn, heavy};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
 mod budgets;
 mod callgrind;
 mod console_costs;
@@ -24,11 +28,17 @@ mod route_costs;
 mod static_changes;
 mod system_calls;
 
-/// Waits until no other test of this program runs. Two valgrinds at a time, for example, slow each
-/// other down so much that tickers are counted.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ALONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+static TURNS: RwLock<()> = RwLock::new(());
+
+/// Waits until no other test of this program runs: what is counted is the whole process's, or the
+/// machine has to be busy in a way of the test's own.
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURNS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until no test runs that has to be alone, and no more heavy ones than there are cores: for
+/// what is counted per thread or per call, which other processes do not change.
+fn beside_others() -> (HeavyTurn, RwLockReadGuard<'static, ()>) {
+    let turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+    (heavy(), turn)
 }

@@ -72,7 +72,7 @@ const DISPATCHED: &[(&str, &str)] = &[("Content-Length", "0")];
 
 #[test]
 fn ten_thousand_routes_cost_no_more_than_ten() {
-    let _alone = crate::alone();
+    let _turn = crate::beside_others();
     let [ten, many] = instructions([&routes(10), &routes(10_000)], DISPATCHED);
     eprintln!("{ten} instructions with 10 routes, {many} with 10,000");
     assert!(
@@ -92,7 +92,7 @@ const PATTERN_INSTRUCTIONS_MAX: u64 = 6000;
 
 #[test]
 fn a_route_by_regular_expression_costs_little() {
-    let _alone = crate::alone();
+    let _turn = crate::beside_others();
     let route = "[[site.route]]\npath_regex = '^/(?:user|group)/(\\d+)/(?<page>[a-z]+)\\.html$|\\.small$'\ndeny = true\n";
     let [without, with] = instructions(["", route], DISPATCHED);
     eprintln!("a dispatch: {without} instructions, with a regular expression {with}");
@@ -107,7 +107,7 @@ const PERCENT_MAX: u64 = if cfg!(debug_assertions) { 3 } else { 1 };
 
 #[test]
 fn conditions_that_do_not_hold_cost_a_hit_almost_nothing() {
-    let _alone = crate::alone();
+    let _turn = crate::beside_others();
     let [without, with] = instructions(["", UNUSED_CONDITIONS], &[]);
     eprintln!("a hit: {without} instructions, with conditions {with}");
     assert!(
