@@ -13,13 +13,12 @@ use crate::{
     log_files, openapi, owner_pages, redirect_pages,
     routes::Action,
     sessions::Identity,
-    settings_pages, site_scope, upstream_pages, warm_pages,
+    settings_pages, upstream_pages, warm_pages,
 };
 use saker_config::form;
 use saker_control::{BanVerb, CacheVerb, PurgeOrder};
 use saker_live::history::Range;
 use serde_json::{Value, json};
-use std::net::IpAddr;
 
 /// Entries of one answer.
 pub const ENTRIES_MAX: usize = 500;

@@ -10,12 +10,15 @@ use std::{
     rc::Rc,
 };
 
+/// Metadata, with the stamp of its settings and the time of its fetching.
+pub type Known = ([u8; 32], u64, Rc<Provider>);
+
 /// The keys of log-ins under way, and the provider's metadata.
 pub struct OidcState {
     /// `None`: the system gives no random bytes.
     pub keys: Option<SealKeys>,
     /// By the stamp of the settings.
-    pub known: RefCell<Option<([u8; 32], u64, Rc<Provider>)>>,
+    pub known: RefCell<Option<Known>>,
     pub failed_ms: Cell<Option<u64>>,
     pub fetching: tokio::sync::Mutex<()>,
 }

@@ -45,7 +45,8 @@ impl Drop for Provider {
 
 /// curl with a jar of cookies.
 pub struct CurlBrowser {
-    jar: PathBuf,
+    /// File with its cookies.
+    pub jar: PathBuf,
     version: &'static str,
 }
 
@@ -112,14 +113,5 @@ impl CurlBrowser {
         let page = self.open(&page.url, &["-L", "-d", &login]);
         assert!(page.url.contains("/interaction/"), "{page:?}");
         self.open(&page.url, &["-L", "-d", "prompt=consent"])
-    }
-
-    /// The same where the provider knows the browser already.
-    pub fn log_in_again(&self, url: &str) -> Page {
-        let page = self.open(url, &["-L"]);
-        match page.url.contains("/interaction/") {
-            true => self.open(&page.url, &["-L", "-d", "prompt=consent"]),
-            false => page,
-        }
     }
 }

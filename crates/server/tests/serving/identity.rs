@@ -16,12 +16,10 @@ use crate::{
 use jsonwebtoken::{Algorithm, EncodingKey, crypto::sign};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use saker_ap_expr::base64_encode;
-use saker_testkit::{Response, Saker, TempDir, free_port, require, saker::adjustable_clock};
+use saker_testkit::{Response, Saker, TempDir, free_port, saker::adjustable_clock};
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    net::TcpListener,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},

@@ -107,7 +107,11 @@ fn users_of_a_provider_have_the_roles_of_their_groups() {
     let reloaded = operate::reload(&fixture.saker);
     assert!(reloaded.status.success(), "{}", operate::stderr(&reloaded));
     assert_eq!(ann.open(&format!("{base}/"), &[]).status, 303);
-    ann.log_in_again(&format!("{base}/login/oidc"));
+    // The provider knows her still, and may ask for her consent.
+    let page = ann.open(&format!("{base}/login/oidc"), &["-L"]);
+    if page.url.contains("/interaction/") {
+        ann.open(&page.url, &["-L", "-d", "prompt=consent"]);
+    }
     assert_eq!(ann.open(&format!("{base}/cache"), &[]).status, 200);
     assert_eq!(ann.open(&format!("{base}/audit"), &[]).status, 403);
 }
