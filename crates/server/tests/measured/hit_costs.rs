@@ -46,7 +46,7 @@ fn count(dir: TempDir, configuration: &str, mut ask: impl FnMut(&mut Client, usi
         .unwrap()
 }
 
-/// Of the ticker and the logs there are a few, and more the longer it takes.
+/// Allocations of the ticker and the logs: a few, and more the longer it takes.
 fn are_few(counts: Counts) {
     assert!(
         counts.instructions > COUNTED as u64,
