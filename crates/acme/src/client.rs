@@ -1,8 +1,9 @@
 //! HTTP client for authorities and the ask rule: one request per connection, on a thread that may
 //! block.
 //!
-//! Called by: `order`, `tend`, and `on_demand`; the console's log-in at a provider. There are a dozen requests per order, so
-//! connections are not kept; sessions are resumed. Time, head, and body are limited.
+//! Called by: `order`, `tend`, and `on_demand`; the console's log-in at a provider. There are a
+//! dozen requests per order, so connections are not kept; sessions are resumed. Time, head, and
+//! body are limited.
 //! Out of scope: redirects (no directory sends them), proxies, HTTP/2.
 
 use crate::blocking;
@@ -295,7 +296,10 @@ fn request(head: &http::request::Parts, host: &str, body: &[u8]) -> io::Result<V
     let own = head
         .headers
         .iter()
-        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        .map(|(name, value)| match *name == http::header::USER_AGENT {
+            true => (&b"User-Agent"[..], value.as_bytes()),
+            false => (name.as_str().as_bytes(), value.as_bytes()),
+        });
     let fields = own.chain([(&b"Accept"[..], &b"*/*"[..])]);
     let framing = if body.is_empty() {
         BodyFraming::None

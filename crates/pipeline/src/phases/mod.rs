@@ -88,8 +88,8 @@ pub const PHASES: &[Phase] = &[
     },
 ];
 
-/// Index of the first phase of requests whose host is known: internal redirects, subrequests, error
-/// documents, paths changed by rules.
+/// Index of the first phase of what is no client request, and has its host: internal redirects,
+/// subrequests, error documents, paths changed by rules.
 const BEHIND_HOST: usize = 4;
 
 /// Runs all phases for a client request, then the content phase.
@@ -267,6 +267,9 @@ mod tests {
 
     #[test]
     fn the_host_is_chosen_before_anything_begins_again() {
-        assert_eq!(PHASES[BEHIND_HOST - 1].name, "select_host");
+        let before = PHASES[..BEHIND_HOST].iter().map(|phase| phase.name);
+        let last: Vec<_> = before.rev().take(2).collect();
+        // Redirects of the console are for client requests.
+        assert_eq!(last, ["live_redirects", "select_host"]);
     }
 }
