@@ -49,31 +49,55 @@ pub enum Expires {
     Variable(Text),
 }
 
+/// What a level has of the fields of the level around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inheritance {
+    /// All, if it has none itself.
+    Usual,
+    None,
+    /// All, before its own.
+    Merged,
+}
+
+impl Inheritance {
+    fn of(self, own: &mut Option<Arc<[AddHeader]>>, outer: Option<&Arc<[AddHeader]>>) {
+        match (self, &*own, outer) {
+            (Inheritance::None, None, _) => *own = Some(Arc::default()),
+            (Inheritance::Merged, Some(own_ones), Some(outer)) => {
+                *own = Some(outer.iter().chain(own_ones.iter()).cloned().collect());
+            }
+            (Inheritance::Usual | Inheritance::Merged, None, Some(outer)) => {
+                *own = Some(Arc::clone(outer));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Settings of the module.
 #[derive(Clone, Debug, Default)]
 pub struct HeadersConf {
     pub added: Option<Arc<[AddHeader]>>,
-    pub merges: Option<bool>,
+    /// `add_header_inherit`
+    pub inherits: Option<Inheritance>,
     /// `add_trailer`
     pub trailers: Option<Arc<[AddHeader]>>,
-    pub merges_trailers: Option<bool>,
+    /// `add_trailer_inherit`
+    pub inherits_trailers: Option<Inheritance>,
     pub expires: Option<Expires>,
     pub set: Option<Arc<[SetHeader]>>,
 }
 
 impl HeadersConf {
     pub fn inherit(&mut self, outer: &HeadersConf) {
-        if self.merges == Some(true)
-            && let (Some(own), Some(outer)) = (&self.added, &outer.added)
-        {
-            self.added = Some(outer.iter().chain(own.iter()).cloned().collect());
+        // The rules of inheritance are inherited themselves.
+        inherit!(self, outer: inherits inherits_trailers expires);
+        for (rule, own, outer) in [
+            (self.inherits, &mut self.added, &outer.added),
+            (self.inherits_trailers, &mut self.trailers, &outer.trailers),
+        ] {
+            rule.unwrap_or(Inheritance::Usual).of(own, outer.as_ref());
         }
-        if self.merges_trailers == Some(true)
-            && let (Some(own), Some(outer)) = (&self.trailers, &outer.trailers)
-        {
-            self.trailers = Some(outer.iter().chain(own.iter()).cloned().collect());
-        }
-        inherit!(self, outer: added merges trailers merges_trailers expires);
         // Those of the third-party module are joined.
         self.set = match (&outer.set, &self.set) {
             (Some(outer), Some(own)) => Some(outer.iter().chain(own.iter()).cloned().collect()),
@@ -87,14 +111,14 @@ pub const SETTERS: Setters<HeadersConf> = &[
         add(d, &mut conf.added, reading)
     }),
     ("add_header_inherit", |d, conf, _| {
-        conf.merges = merging(d, &mut conf.added)?.or(conf.merges);
+        conf.inherits = Some(inheritance(d)?);
         Ok(())
     }),
     ("add_trailer", |d, conf, reading| {
         add(d, &mut conf.trailers, reading)
     }),
     ("add_trailer_inherit", |d, conf, _| {
-        conf.merges_trailers = merging(d, &mut conf.trailers)?.or(conf.merges_trailers);
+        conf.inherits_trailers = Some(inheritance(d)?);
         Ok(())
     }),
     ("expires", |d, conf, reading| {
@@ -136,18 +160,11 @@ fn add(
     Ok(())
 }
 
-/// `on`, `off`, and `merge`. Returns true if the fields of the outer level are kept, too.
-fn merging(
-    directive: &Directive,
-    list: &mut Option<Arc<[AddHeader]>>,
-) -> Result<Option<bool>, String> {
+fn inheritance(directive: &Directive) -> Result<Inheritance, String> {
     match directive.argument(0) {
-        "on" => Ok(Some(false)),
-        "merge" => Ok(Some(true)),
-        "off" => {
-            list.get_or_insert_default();
-            Ok(None)
-        }
+        "on" => Ok(Inheritance::Usual),
+        "off" => Ok(Inheritance::None),
+        "merge" => Ok(Inheritance::Merged),
         other => Err(invalid(directive, other)),
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     nginx_pair::{self, Pair},
     operate,
 };
-use saker_testkit::{Client, ServerProcess, TempDir, free_port, require};
+use saker_testkit::{Client, PATIENCE, Saker, ServerProcess, TempDir, free_port, require};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -25,6 +25,57 @@ const MEMBERS: &str = "\
     set_real_ip_from 127.0.0.0/8; real_ip_header X-Real-IP;\n\
     server { listen {ip}:{p}; location /key { proxy_pass http://keyed; } \
     location /net { proxy_pass http://net; } location /gone { proxy_pass http://gone; } }";
+
+/// Of nginx 1.29.3: its documentation decides, since the nginx that the cases run beside is older.
+#[test]
+fn nginx_http_inherits_fields_as_is_said() {
+    const LOCATIONS: &str = "location /on { add_header_inherit on; add_header A own; add_trailer T own; return 200 x; } \
+        location /none { add_header_inherit on; return 200 x; } \
+        location /merge { add_header_inherit merge; add_header A own; add_header C c; return 200 x; \
+        location /merge/deep { add_header D d; return 200 x; } \
+        location /merge/on { add_header_inherit on; add_header D d; return 200 x; } } \
+        location /off { add_header_inherit off; return 200 x; location /off/deep { return 200 x; } } \
+        location /off/own { add_header_inherit off; add_header C c; return 200 x; } \
+        location /trailers { add_header_inherit off; add_trailer_inherit merge; add_trailer T own; } \
+        location /bare { add_trailer_inherit off; add_header_inherit off; }";
+    let text = format!(
+        "daemon off; pid {{dir}}/pid; events {{ }} http {{ add_header B 9; server {{ listen {{address}}; root {{dir}}/www; \
+         add_header A outer; add_header B outer; add_trailer T outer; {LOCATIONS} }} }}"
+    );
+    let dir = TempDir::new("nginx-inherit").unwrap();
+    for name in ["trailers", "bare"] {
+        dir.write(&format!("www/{name}/a.txt"), "x").unwrap();
+    }
+    let saker = Saker::nginx(operate::SAKER, &text).start(dir);
+    let values = |path: &str| {
+        let response = saker.connect().unwrap().get(path).unwrap();
+        assert_eq!(response.status, 200, "{path}");
+        let of = |name: &str| response.field_values(name).collect::<Vec<_>>().join(",");
+        ["A", "B", "C", "D"].map(of).join(" ")
+    };
+    for (path, expected) in [
+        ("/on", "own   "),
+        ("/none", "outer outer  "),
+        ("/merge", "outer,own outer c "),
+        ("/merge/deep", "outer,own outer c d"),
+        ("/merge/on", "   d"),
+        ("/off", "   "),
+        ("/off/deep", "   "),
+        ("/off/own", "  c "),
+    ] {
+        assert_eq!(values(path), expected, "{path}");
+    }
+    let trailers = |path: &str| {
+        let mut client = saker.connect().unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.send(request).unwrap();
+        let all = String::from_utf8(client.read_to_close(PATIENCE).unwrap()).unwrap();
+        let end = all.rsplit_once("\r\n0\r\n").map_or("", |(_, end)| end);
+        end.trim_end().replace("\r\n", " ")
+    };
+    assert_eq!(trailers("/trailers/a.txt"), "T: outer T: own");
+    assert_eq!(trailers("/bare/a.txt"), "");
+}
 
 #[test]
 fn nginx_http_keys_lead_to_the_same_members() {

@@ -272,7 +272,8 @@ fn an_unknown_name_is_an_error_of_the_configuration() {
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(
         !output.status.success()
-            && said.contains("unknown upstream \"dor\" (did you mean \"door\"?)")
+            && said.contains("unknown upstream \"dor\"")
+            && said.contains("did you mean \"door\"?")
             && said.contains(":6:"),
         "{said}"
     );

@@ -15,12 +15,16 @@ echo '<urlset><url><loc>https://shop.example/</loc></url></urlset>' >/srv/shop/s
 mkdir -p /var/log/nginx /etc/saker /etc/varnish /usr/share/saker /usr/local/bin /opt/saker-0.3 /opt/php/sbin
 echo 'a secret of some length for links' >/etc/saker/links.secret
 echo 'a secret of the provider' >/etc/saker/oidc-secret
+echo 'a secret of the provider' >/etc/saker/console-oidc-secret
 echo 'secret' >/etc/saker/ldap-password
 echo 'postgres://saker@127.0.0.1/panel' >/etc/saker/hosts.url
 head -c 32 /dev/urandom | base64 >/etc/saker/cluster-secret
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis \
     -keyout /etc/ssl/redis.key -out /etc/ssl/redis.pem 2>/dev/null
 cp /etc/ssl/redis.pem /etc/ssl/clients.pem
+cp /etc/ssl/redis.pem /etc/saker/peer.pem
+cp /etc/ssl/redis.pem /etc/saker/peer-ca.pem
+cp /etc/ssl/redis.key /etc/saker/peer.key
 cat >/etc/varnish/default.vcl <<'END'
 vcl 4.1;
 backend default {
