@@ -138,7 +138,7 @@ impl Setup {
             saker(&["status", "--healthy"]).status.success()
         });
         saker(&["console", "token", "remove", "docs"]);
-        let token = saker(&["console", "token", "add", "docs", "--role", "operator"]);
+        let token = saker(&["console", "token", "add", "docs", "--role", "administrator"]);
         assert!(token.status.success(), "{}", machine::text(&token));
         String::from_utf8(token.stdout).unwrap().trim().to_owned()
     }
