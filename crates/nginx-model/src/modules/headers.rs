@@ -49,7 +49,7 @@ pub enum Expires {
     Variable(Text),
 }
 
-/// What a level has of the fields of the level around it.
+/// A level's share of the fields of the level around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inheritance {
     /// All, if it has none itself.

@@ -26,7 +26,7 @@ const MEMBERS: &str = "\
     server { listen {ip}:{p}; location /key { proxy_pass http://keyed; } \
     location /net { proxy_pass http://net; } location /gone { proxy_pass http://gone; } }";
 
-/// Of nginx 1.29.3: its documentation decides, since the nginx that the cases run beside is older.
+/// The documentation of nginx 1.29.3 decides: the nginx that cases run beside is older.
 #[test]
 fn nginx_http_inherits_fields_as_is_said() {
     const LOCATIONS: &str = "location /on { add_header_inherit on; add_header A own; add_trailer T own; return 200 x; } \
