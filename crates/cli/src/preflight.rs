@@ -26,7 +26,10 @@ pub fn problems(model: &Model) -> Vec<Diagnostic> {
     let mut problems = unknown_identity(model);
     let access_logs = model.access_logs().filter_map(|log| match &log.target {
         AccessLogTarget::File(path) => Some(("access log", path.as_path(), &log.origin)),
-        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
+        AccessLogTarget::Stdout
+        | AccessLogTarget::ByHost(_)
+        | AccessLogTarget::Program(_)
+        | AccessLogTarget::Syslog(_) => None,
     });
     let others = model
         .named_logs

@@ -414,6 +414,12 @@ fn not_found(what: &str, name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{what}: {name}"))
 }
 
+/// The machine's name in lower case; empty if the system does not tell.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim_ascii().to_ascii_lowercase()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

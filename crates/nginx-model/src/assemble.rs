@@ -26,14 +26,13 @@ use crate::{
 use saker_config::{
     Model,
     model::{
-        AccessLog, AccessLogTarget, Address, Addresses, CacheStore, ErrorLog, Http3, Limits,
-        Listener, LogCondition, LogLevel, Origin, Server as ServerSettings, Site, SiteName,
-        TrustedProxies, Workers,
+        AccessLog, Address, Addresses, CacheStore, ErrorLog, Http3, Limits, Listener, LogCondition,
+        LogLevel, Origin, Server as ServerSettings, Site, SiteName, TrustedProxies, Workers,
     },
 };
 use saker_ipset::Block;
 use saker_net::Network;
-use saker_telemetry::error_log::{ErrorLogTarget, Formats as ErrorLogFormats};
+use saker_telemetry::error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Syslog};
 use std::{net::SocketAddr, sync::Arc};
 
 /// Builds the model and the data for requests.
@@ -157,10 +156,13 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
         error_log: ErrorLog {
             target: match target.as_str() {
                 "stderr" => ErrorLogTarget::Stderr,
-                other if other.starts_with("syslog:") || other.starts_with("memory:") => {
-                    ErrorLogTarget::Stderr
-                }
-                path => ErrorLogTarget::File(setup.prefix.join(path)),
+                other if other.starts_with("memory:") => ErrorLogTarget::Stderr,
+                other => match Syslog::parse_nginx(other, None) {
+                    Some(Ok(syslog)) => ErrorLogTarget::Syslog(syslog),
+                    // The directive has been refused.
+                    Some(Err(_)) => ErrorLogTarget::Stderr,
+                    None => ErrorLogTarget::File(setup.prefix.join(other)),
+                },
             },
             level: match level.as_str() {
                 "debug" => LogLevel::Debug,
@@ -476,12 +478,8 @@ fn access_log(
 ) -> Option<AccessLog> {
     let log = logs.uses.get(number)?;
     let format = formats.get(&log.format)?;
-    let target = match log.path.to_str() {
-        Some("/dev/stdout") => AccessLogTarget::Stdout,
-        _ => AccessLogTarget::File(log.path.clone()),
-    };
     Some(AccessLog {
-        target,
+        target: log.target.clone(),
         format: format.items.as_str().into(),
         is_items: true,
         condition: Some(LogCondition::Decided(number)),

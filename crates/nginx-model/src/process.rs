@@ -5,6 +5,7 @@
 use crate::values::{flag, invalid, number_argument, size_argument, time_argument};
 use saker_config::model::Affinity;
 use saker_nginx_syntax::{Directive, Report};
+use saker_telemetry::error_log::Syslog;
 use std::path::{Path, PathBuf};
 
 /// Default of the file with the process id, relative to the prefix.
@@ -105,6 +106,9 @@ impl Process {
                 self.shutdown_timeout_ms = Some(time_argument(directive)?);
             }
             "error_log" => {
+                if let Some(syslog) = Syslog::parse_nginx(text, None) {
+                    syslog?;
+                }
                 let level = directive.arguments.get(1);
                 let level = level.map_or("error", |word| word.text.as_str());
                 self.error_log = Some((text.to_owned(), level.to_owned()));

@@ -48,6 +48,7 @@ and variables follow nginx's documentation; a suite compares the answers with th
   policy all the same.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
+- `access_log` with variables in the name of the file is not written; a warning says so.
 - After `USR2` the new program takes over at once, and the old one ends when its requests have. What
   stands in `nginx.pid.oldbin` is a process that waits for `QUIT`, or for `HUP`, by which the old program
   takes over again, in a new process. `USR2` needs the sandbox; without it, use `saker upgrade`.

@@ -416,8 +416,7 @@ fn connection_peer(client: &Client) -> SocketAddr {
 
 /// The machine's name.
 pub fn hostname() -> Vec<u8> {
-    let name = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim_ascii().to_ascii_lowercase()
+    saker_net::process::host_name().into_bytes()
 }
 
 /// A time in the form of a variable.

@@ -131,5 +131,6 @@ fn log_target(target: &AccessLogTarget) -> LogTarget {
         AccessLogTarget::File(path) => LogTarget::File(path.clone()),
         AccessLogTarget::ByHost(path) => LogTarget::ByHost(path.clone()),
         AccessLogTarget::Program(command) => LogTarget::Program(command.clone()),
+        AccessLogTarget::Syslog(syslog) => LogTarget::Syslog(syslog.clone()),
     }
 }

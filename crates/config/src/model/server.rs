@@ -6,7 +6,7 @@
 use super::{Matcher, Origin, PathPattern, TrustedProxies};
 use saker_telemetry::{
     access_log::{Format, FormatError, Mask, Rotation},
-    error_log::{ErrorLogTarget, Formats as ErrorLogFormats},
+    error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Syslog},
     message::Level,
 };
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
@@ -93,6 +93,7 @@ pub enum AccessLogTarget {
     ByHost(PathBuf),
     /// A command that reads lines from its standard input.
     Program(String),
+    Syslog(Syslog),
 }
 
 /// One access log of a site; sites that name the same target share one file.

@@ -13,6 +13,7 @@ use crate::{
 };
 use saker_http::conditional::DateRule;
 use saker_nginx_syntax::Directive;
+use saker_telemetry::error_log::Syslog;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A handler that needs no upstream.
@@ -306,6 +307,9 @@ pub const SETTERS: Setters<CoreConf> = &[
         Ok(())
     }),
     ("error_log", |d, conf, _| {
+        if let Some(syslog) = Syslog::parse_nginx(d.argument(0), None) {
+            syslog?;
+        }
         let level = d.arguments.get(1).map_or("error", |word| &word.text);
         conf.error_log = Some((d.argument(0).into(), level.into()));
         Ok(())

@@ -11,13 +11,15 @@ use crate::{
     text::{Part, Text},
     variables::{Builtin, Variable},
 };
+use saker_config::model::AccessLogTarget;
 use saker_nginx_syntax::Directive;
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use saker_telemetry::error_log::Syslog;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// One `access_log`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogUse {
-    pub path: PathBuf,
+    pub target: AccessLogTarget,
     pub format: Box<str>,
     /// The request is logged if its value is neither empty nor `0`.
     pub condition: Option<Text>,
@@ -54,20 +56,10 @@ pub fn access_log(
         return Ok(());
     }
     let mut log = LogUse {
-        path: reading.path(path),
+        target: target(path, reading)?,
         format: "combined".into(),
         condition: None,
     };
-    let help = "name a file; ship it with a log agent";
-    if path.starts_with("syslog:") {
-        reading.report.warn(
-            directive,
-            "logs to syslog are not written",
-            Some(help.into()),
-        );
-        conf.logs = Some(before);
-        return Ok(());
-    }
     if path.contains('$') {
         let help = "name one file; its lines may have the variable";
         reading.report.warn(
@@ -89,6 +81,17 @@ pub fn access_log(
     }
     conf.logs = Some(before.iter().cloned().chain([log]).collect());
     Ok(())
+}
+
+fn target(text: &str, reading: &Reading<'_>) -> Result<AccessLogTarget, String> {
+    if let Some(syslog) = Syslog::parse_nginx(text, Some("info")) {
+        return syslog.map(AccessLogTarget::Syslog);
+    }
+    let path = reading.path(text);
+    Ok(match path.to_str() {
+        Some("/dev/stdout") => AccessLogTarget::Stdout,
+        _ => AccessLogTarget::File(path),
+    })
 }
 
 /// Escaping of values.

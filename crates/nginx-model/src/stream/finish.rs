@@ -195,7 +195,7 @@ fn rules(
             .get(&log.format)
             .ok_or_else(|| format!("unknown log format \"{}\"", log.format))?;
         logs.push(StreamLog {
-            target: log_target(&log.path, streams, model, &draft.origin),
+            target: log_target(&log.target, streams, model, &draft.origin),
             text: text.clone(),
             escape: *escape,
             condition: log.condition.clone(),
@@ -215,16 +215,13 @@ fn rules(
     })
 }
 
-fn log_target(path: &Path, streams: &mut Streams, model: &mut Model, origin: &Origin) -> usize {
-    let target = match path.to_str() {
-        Some("/dev/stdout") => AccessLogTarget::Stdout,
-        _ => AccessLogTarget::File(path.to_owned()),
-    };
-    if let Some(number) = streams
-        .log_targets
-        .iter()
-        .position(|known| *known == target)
-    {
+fn log_target(
+    target: &AccessLogTarget,
+    streams: &mut Streams,
+    model: &mut Model,
+    origin: &Origin,
+) -> usize {
+    if let Some(number) = streams.log_targets.iter().position(|known| known == target) {
         return number;
     }
     model.stream_logs.push(AccessLog {
@@ -236,7 +233,7 @@ fn log_target(path: &Path, streams: &mut Streams, model: &mut Model, origin: &Or
         mask: Arc::default(),
         origin: origin.clone(),
     });
-    streams.log_targets.push(target);
+    streams.log_targets.push(target.clone());
     streams.log_targets.len() - 1
 }
 

@@ -23,7 +23,10 @@ pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget>
 pub fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
     let access_logs = model.access_logs().filter_map(|log| match &log.target {
         AccessLogTarget::File(path) => Some(path.as_path()),
-        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
+        AccessLogTarget::Stdout
+        | AccessLogTarget::ByHost(_)
+        | AccessLogTarget::Program(_)
+        | AccessLogTarget::Syslog(_) => None,
     });
     let error_logs = error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::File(path) => Some(path.as_path()),

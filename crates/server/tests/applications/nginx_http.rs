@@ -10,7 +10,7 @@ use crate::{
 use saker_testkit::{Client, PATIENCE, Saker, ServerProcess, TempDir, free_port, require};
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     process::Command,
 };
 
@@ -25,6 +25,49 @@ const MEMBERS: &str = "\
     set_real_ip_from 127.0.0.0/8; real_ip_header X-Real-IP;\n\
     server { listen {ip}:{p}; location /key { proxy_pass http://keyed; } \
     location /net { proxy_pass http://net; } location /gone { proxy_pass http://gone; } }";
+
+#[test]
+fn nginx_http_logs_to_syslog() {
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let syslog = format!("syslog:server={}", receiver.local_addr().unwrap());
+    let text = format!(
+        "== http\nlog_format f '$request $status';\nserver {{ listen {{ip}}:{{p}}; \
+         access_log {syslog},facility=local3,tag=shop,severity=warn f; \
+         access_log {syslog},nohostname f if=$arg_more; location / {{ return 200 x; }} }}"
+    );
+    let pair = Pair::start("nginx-http-syslog", &[], &text);
+    let next = || {
+        let mut buffer = [0; 1024];
+        loop {
+            let bytes = receiver.recv(&mut buffer).unwrap();
+            let message = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
+            // What comes late for the port's last owner is not meant.
+            if let Some((priority, rest)) = message.split_once('>')
+                && message.contains("HTTP/1.1 200")
+            {
+                // `Nov 27 12:00:00`
+                let (time, rest) = rest.split_at(15);
+                let colons: Vec<usize> = time.match_indices(':').map(|(at, _)| at).collect();
+                assert_eq!(colons, [9, 12], "{message}");
+                return format!("{priority}>{rest}");
+            }
+        }
+    };
+    let messages = pair.both(|address| {
+        let mut client = Client::connect(address).unwrap();
+        for target in ["/one", "/two?more=1"] {
+            assert_eq!(client.get(target).unwrap().status, 200);
+        }
+        let mut messages: Vec<String> = (0..3).map(|_| next()).collect();
+        messages.sort_unstable();
+        messages
+    });
+    assert!(
+        messages[0].starts_with("<156> ") && messages[0].ends_with(" shop: GET /one HTTP/1.1 200")
+    );
+    assert_eq!(messages[2], "<190> nginx: GET /two?more=1 HTTP/1.1 200");
+}
 
 /// The documentation of nginx 1.29.3 decides: the nginx that cases run beside is older.
 #[test]
