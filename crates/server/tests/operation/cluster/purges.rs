@@ -222,12 +222,22 @@ fn private_pages_go_by_their_session() {
     ];
     let get =
         |session: &str| generation(&second.request("GET", "/private/cart", &[("Cookie", session)]));
+    let is_cached = |session: &str| {
+        get(session);
+        let asked = fleet.origin.asked("/private/cart");
+        get(session);
+        fleet.origin.asked("/private/cart") == asked
+    };
+    wait_until("both pages are cached", || {
+        is_cached(alice) && is_cached(bob)
+    });
     let old = get(alice);
     assert_eq!(get(bob), old);
     for fields in [
         &[("Cookie", alice), ("X-Purge", "private,tag=mine")][..],
         &[("Cookie", alice)],
     ] {
+        wait_until("Alice's page is cached", || is_cached(alice));
         let changed = fleet.origin.change();
         assert_eq!(get(alice) + 1, changed, "it is cached");
         first.request("POST", "/private/add", fields);
