@@ -61,7 +61,7 @@ const SEVERITIES: [&str; 8] = [
 const PORT: u16 = 514;
 const TAG_BYTES_MAX: usize = 32;
 
-/// Where messages go, and how they begin.
+/// A target of messages, and their beginning.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Syslog {
     facility: u8,
