@@ -37,6 +37,25 @@ impl PostgresState {
     }
 }
 
+impl PostgresState {
+    /// Executes a statement about a lock with its time, name, and token; true if it holds then.
+    async fn prolongs(
+        &mut self,
+        text: &str,
+        name: &str,
+        token: u64,
+        life_ms: u64,
+    ) -> Result<bool, LogError> {
+        let done = query(text)
+            .bind(ms(life_ms))
+            .bind(name)
+            .bind(token.cast_signed())
+            .execute(self.connection.as_mut())
+            .await;
+        Ok(done.map_err(failed)?.rows_affected() == 1)
+    }
+}
+
 impl Store for PostgresState {
     async fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>, LogError> {
         let text = format!(
@@ -100,14 +119,8 @@ impl Lock for PostgresState {
              ON CONFLICT (name) DO UPDATE SET token = excluded.token, until = excluded.until \
              WHERE lock.until <= clock_timestamp()"
         );
-        let taken = query(&text)
-            .bind(ms(life_ms))
-            .bind(name)
-            .bind(token.cast_signed())
-            .execute(self.connection.as_mut())
-            .await
-            .map_err(failed)?;
-        Ok((taken.rows_affected() == 1).then_some(token))
+        let is_taken = self.prolongs(&text, name, token, life_ms).await?;
+        Ok(is_taken.then_some(token))
     }
 
     async fn renew(&mut self, name: &str, token: u64, life_ms: u64) -> Result<bool, LogError> {
@@ -116,14 +129,7 @@ impl Lock for PostgresState {
              AND until > clock_timestamp()",
             self.locks
         );
-        let renewed = query(&text)
-            .bind(ms(life_ms))
-            .bind(name)
-            .bind(token.cast_signed())
-            .execute(self.connection.as_mut())
-            .await
-            .map_err(failed)?;
-        Ok(renewed.rows_affected() == 1)
+        self.prolongs(&text, name, token, life_ms).await
     }
 
     async fn release(&mut self, name: &str, token: u64) -> Result<(), LogError> {

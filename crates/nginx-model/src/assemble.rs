@@ -31,7 +31,6 @@ use saker_config::{
     },
 };
 use saker_ipset::Block;
-use saker_net::Network;
 use saker_telemetry::error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Syslog};
 use std::{net::SocketAddr, sync::Arc};
 
@@ -250,17 +249,12 @@ fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
         // The header of the connection names the client; a field of that name is the client's.
         return TrustedProxies::default();
     }
-    let networks: Vec<Network> = real_ip
-        .from
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect();
     let blocks = real_ip.from.iter();
     let blocks = blocks.filter_map(|text| text.parse::<Block>().ok());
     TrustedProxies {
         addresses: Addresses {
             set: Arc::new(blocks.collect()),
-            networks,
+            networks: real_ip.networks.clone(),
             ..Addresses::default()
         },
         unix: real_ip.from.iter().any(|text| text == "unix:"),

@@ -8,7 +8,6 @@
 use crate::request::Request;
 use saker_config::model::Address;
 use saker_ipset::forwarded::{Trust, follow, parse_hop};
-use saker_net::Network;
 use saker_nginx_model::modules::realip::RealIp;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -33,11 +32,9 @@ pub fn settle(request: &mut Request<'_>, conf: &RealIp) {
 
 fn named_client(request: &Request<'_>, conf: &RealIp) -> Option<SocketAddr> {
     let client = &request.exchange.client;
-    let networks = conf.from.iter().filter_map(|text| text.parse().ok());
-    let networks: Vec<Network> = networks.collect();
     let is_unix = matches!(*client.listener, Address::Unix(_));
     let trusts_unix = conf.from.iter().any(|text| text == "unix:");
-    let trust = |address: IpAddr| match networks.iter().any(|own| own.contains(address)) {
+    let trust = |address: IpAddr| match conf.networks.iter().any(|own| own.contains(address)) {
         true => Trust::Inside,
         false => Trust::No,
     };

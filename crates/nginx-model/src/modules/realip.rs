@@ -8,12 +8,15 @@ use crate::{
     reading::Setters,
     values::{flag, network},
 };
+use saker_net::Network;
 use std::net::ToSocketAddrs;
 
 /// Settings of the module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RealIp {
     pub from: Vec<String>,
+    /// Those of `from` that are addresses.
+    pub networks: Vec<Network>,
     pub header: Option<Box<str>>,
     pub is_recursive: Option<bool>,
 }
@@ -40,6 +43,7 @@ impl RealIp {
     pub fn inherit(&mut self, outer: &RealIp) {
         if self.from.is_empty() {
             self.from.clone_from(&outer.from);
+            self.networks.clone_from(&outer.networks);
         }
         self.header = self.header.take().or_else(|| outer.header.clone());
         self.is_recursive = self.is_recursive.or(outer.is_recursive);
@@ -62,6 +66,7 @@ impl RealIp {
         };
         for text in found {
             if !self.from.contains(&text) {
+                self.networks.extend(text.parse::<Network>());
                 self.from.push(text);
             }
         }

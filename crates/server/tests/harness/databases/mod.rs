@@ -275,25 +275,24 @@ impl Postgres {
     }
 
     pub fn ask(&self, statements: &str) -> bool {
+        feed(&mut self.psql(), statements, "postgresql")
+    }
+
+    /// The first column of all rows.
+    pub fn column(&self, statement: &str) -> Vec<String> {
+        let mut psql = self.psql();
+        let output = run(psql.args(["-A", "-t", "-c", statement]), "postgresql");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn psql(&self) -> Command {
         let mut command = Command::new(self.programs.join("psql"));
-        feed(
-            command
-                .args([
-                    "-q",
-                    "-U",
-                    "saker",
-                    "-d",
-                    "postgres",
-                    "-v",
-                    "ON_ERROR_STOP=1",
-                    "-p",
-                    &self.port,
-                    "-h",
-                ])
-                .arg(&self.folder),
-            statements,
-            "postgresql",
-        )
+        command.args(["-q", "-U", "saker", "-d", "postgres"]);
+        command.args(["-v", "ON_ERROR_STOP=1", "-p", &self.port]);
+        command.arg("-h").arg(&self.folder);
+        command
     }
 }
 

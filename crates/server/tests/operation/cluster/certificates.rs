@@ -3,7 +3,7 @@
 //! Caveat: the authority looks for challenges at 127.0.0.1, where a server listens that orders
 //! nothing itself; those that order listen at other loopback addresses.
 
-use super::redis_server::RedisServer;
+use super::{postgres::Engine, redis_server::RedisServer};
 use saker_testkit::{
     Client, Pebble, Saker, ServerProcess, TempDir, require, saker::Builder, wait_until_or,
 };
@@ -199,6 +199,15 @@ fn a_certificate_is_ordered_once_over_redis() {
 }
 
 #[test]
+fn a_certificate_is_ordered_once_over_postgresql() {
+    let engine = Engine::start();
+    ordered_once(&engine.url(), || {
+        let values = engine.column("value", "state").into_iter();
+        values.map(String::into_bytes).collect()
+    });
+}
+
+#[test]
 fn a_certificate_is_ordered_once_in_a_folder() {
     let shared = TempDir::new("cluster-shared").unwrap();
     let folder = shared.join("saker");
@@ -209,27 +218,38 @@ fn a_certificate_is_ordered_once_in_a_folder() {
     });
 }
 
-/// The server that orders is killed while the authority waits for the proof.
 #[test]
 fn the_order_of_a_killed_server_is_continued() {
     let redis = RedisServer::start();
     let cluster = format!("url = \"redis://127.0.0.1:{}\"", redis.port);
+    continued(&cluster, || {
+        let keys = redis.command(&["KEYS", "saker:state:certificate-*"]);
+        !keys.is_empty()
+    });
+}
+
+/// Its lock is a row, which ends by the database's clock.
+#[test]
+fn the_order_of_a_killed_server_is_continued_over_postgresql() {
+    let engine = Engine::start();
+    continued(&engine.url(), || {
+        let names = engine.column("name::bytea", "state");
+        names.iter().any(|name| name.starts_with("certificate-"))
+    });
+}
+
+/// The server that orders is killed while the authority waits for the proof. `is_stored`: the engine
+/// has the order.
+fn continued(cluster: &str, is_stored: impl Fn() -> bool) {
     let pebble = Pebble::new().unwrap();
     let (command, _log) = pebble.zone_command().unwrap();
     let acme =
         format!("challenges = [\"dns-01\"]\ndns_command = \"{command}\"\ndns_wait = \"10s\"");
-    let [mut first, mut second] = [2, 3].map(|number| Node::new(&pebble, number, &cluster, &acme));
+    let [mut first, mut second] = [2, 3].map(|number| Node::new(&pebble, number, cluster, &acme));
     first.start();
     wait_until_or(|| first.order().is_some(), || first.log());
     // Not only here: the engine has it as well.
-    wait_until_or(
-        || {
-            !redis
-                .command(&["KEYS", "saker:state:certificate-*"])
-                .is_empty()
-        },
-        || first.log(),
-    );
+    wait_until_or(&is_stored, || first.log());
     let order = first.order();
     first.kill();
     second.start();

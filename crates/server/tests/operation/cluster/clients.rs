@@ -161,12 +161,27 @@ fn client(number: u32) -> String {
     format!("198.51.{}.{}", number / 250, number % 250)
 }
 
+/// Twenty requests of an address, ten with a key.
+pub const TWENTY: &str = "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 19 }\n\
+    requests_by_key = { \"$http_x_key\" = { rate = \"1/m\", burst = 9 } }\n";
+
 #[test]
 fn a_limit_holds_for_all_servers_together() {
     let redis = RedisServer::start();
-    let site = "[site.throttle]\nrequests_static = { rate = \"1/m\", burst = 19 }\n\
-                requests_by_key = { \"$http_x_key\" = { rate = \"1/m\", burst = 9 } }\n";
-    let fleet = Fleet::start_sharing(&redis, "\"limits\"", site, 5);
+    let fleet = Fleet::start_sharing(&redis, "\"limits\"", TWENTY, 5);
+    a_limit_of_twenty_holds_together(&fleet);
+    assert_eq!(
+        admitted(&fleet.nodes[0], "192.0.2.8", &[]),
+        20,
+        "another client"
+    );
+    let stream = redis.command(&["XRANGE", "saker:charges", "-", "+"]);
+    assert!(!stream.is_empty() && !stream.contains("key-of-visitor"));
+}
+
+/// Of twenty requests of an address, and of ten with a key, which the first server has admitted,
+/// all others know.
+pub fn a_limit_of_twenty_holds_together(fleet: &Fleet) {
     let from = &fleet.nodes[0];
     for (node, part) in fleet.nodes[1..].iter().zip(1..) {
         let of_part = |number| client(2000 * part + number);
@@ -191,9 +206,6 @@ fn a_limit_holds_for_all_servers_together() {
             },
         );
     }
-    assert_eq!(admitted(from, "192.0.2.8", &[]), 20, "another client");
-    let stream = redis.command(&["XRANGE", "saker:charges", "-", "+"]);
-    assert!(!stream.is_empty() && !stream.contains("key-of-visitor"));
 }
 
 #[test]

@@ -52,10 +52,13 @@ impl Fleet {
 
     /// Servers that share what they know of clients; `site`: further lines of the site.
     pub fn start_sharing(redis: &RedisServer, share: &str, site: &str, count: u8) -> Fleet {
-        let cluster = format!(
-            "url = \"redis://127.0.0.1:{}\"\nsecret_file = \"{{dir}}/secret\"\nshare = [{share}]",
-            redis.port
-        );
+        let url = format!("url = \"redis://127.0.0.1:{}\"", redis.port);
+        Fleet::start_sharing_over(&url, share, site, count)
+    }
+
+    /// The same over another engine.
+    pub fn start_sharing_over(url: &str, share: &str, site: &str, count: u8) -> Fleet {
+        let cluster = format!("{url}\nsecret_file = \"{{dir}}/secret\"\nshare = [{share}]");
         let fleet = Fleet::start_with_site(&cluster, site, count);
         fleet.nodes.iter().for_each(Node::wait_until_in_sync);
         fleet

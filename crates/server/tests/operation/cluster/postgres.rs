@@ -1,17 +1,20 @@
 //! A cluster on PostgreSQL: the same guarantees as on Redis.
 
-use super::fleet::{Fleet, HOST, Node, request};
+use super::{
+    clients,
+    fleet::{Fleet, HOST, Node, request},
+};
 use crate::databases::Postgres;
 use saker_testkit::{TempDir, free_port, wait_until};
 
-struct Engine {
+pub struct Engine {
     database: Postgres,
     port: u16,
     _dir: TempDir,
 }
 
 impl Engine {
-    fn start() -> Engine {
+    pub fn start() -> Engine {
         let dir = TempDir::new("cluster-postgres").unwrap();
         let port = free_port().unwrap();
         let text = port.to_string();
@@ -24,7 +27,13 @@ impl Engine {
         }
     }
 
-    fn url(&self) -> String {
+    /// Bytes of a column, as far as they are text.
+    pub fn column(&self, name: &str, table: &str) -> Vec<String> {
+        let statement = format!("SELECT encode({name}, 'escape') FROM \"saker:{table}\"");
+        self.database.column(&statement)
+    }
+
+    pub fn url(&self) -> String {
         format!(
             "url = \"postgres://saker@127.0.0.1:{}/postgres\"",
             self.port
@@ -110,10 +119,24 @@ fn a_dead_engine_and_lost_rows_are_noticed() {
 }
 
 #[test]
-fn bans_and_limits_are_shared() {
+fn limits_are_shared() {
+    let engine = Engine::start();
+    let fleet = Fleet::start_sharing_over(&engine.url(), "\"limits\"", clients::TWENTY, 2);
+    clients::a_limit_of_twenty_holds_together(&fleet);
+    let records = engine.column("record", "feeds");
+    assert!(!records.is_empty());
+    assert!(
+        records
+            .iter()
+            .all(|record| !record.contains("key-of-visitor"))
+    );
+}
+
+#[test]
+fn bans_are_shared() {
     let engine = Engine::start();
     let cluster = format!(
-        "{}\nsecret_file = \"{{dir}}/secret\"\nshare = [\"purges\", \"bans\", \"limits\"]",
+        "{}\nsecret_file = \"{{dir}}/secret\"\nshare = [\"purges\", \"bans\"]",
         engine.url()
     );
     let fleet = Fleet::start_with(&cluster, 2);

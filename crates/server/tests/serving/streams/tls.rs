@@ -276,10 +276,10 @@ fn tls_to_servers_is_as_the_upstream_says() {
             "[[site.route]]\npath = \"/right\"\nproxy = \"right\"\n".to_owned(),
             "[[site.route]]\npath = \"/wrong\"\nproxy = \"wrong\"\n".to_owned(),
             "[[site.route]]\npath = \"/shown\"\nproxy = \"shown\"\n".to_owned(),
-            "[[site.route]]\npath = \"/nobody\"\nproxy = \"nobody\"\n".to_owned(),
+            "[[site.route]]\npath = \"/strange\"\nproxy = \"strange\"\n".to_owned(),
             upstream("right", "https", &with_name),
             of(&strict, "shown", "https", &shown),
-            of(&strict, "nobody", "https", &with_name),
+            of(&strict, "strange", "https", &with_name),
             upstream("wrong", "https", &format!("{ca}server_name = \"two.test\"")),
             upstream("known", "tls", ca),
             upstream("other", "tls", &format!("{ca}server_name = \"two.test\"")),
@@ -302,7 +302,7 @@ fn tls_to_servers_is_as_the_upstream_says() {
         ("/right", 200),
         ("/wrong", 502),
         ("/shown", 200),
-        ("/nobody", 502),
+        ("/strange", 502),
     ] {
         let mut client = streams.saker.connect().unwrap();
         assert_eq!(client.get(path).unwrap().status, status, "{path}");
