@@ -179,8 +179,8 @@ fn a_limit_holds_for_all_servers_together() {
     assert!(!stream.is_empty() && !stream.contains("key-of-visitor"));
 }
 
-/// Of twenty requests of an address, and of ten with a key, which the first server has admitted,
-/// all others know.
+/// All others know of twenty requests of an address, and of ten with a key, which the first server
+/// has admitted.
 pub fn a_limit_of_twenty_holds_together(fleet: &Fleet) {
     let from = &fleet.nodes[0];
     for (node, part) in fleet.nodes[1..].iter().zip(1..) {
