@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::Input;
 use saker_http2::hpack::{
-    Decoder, Encoder, FieldSink, HpackError, Indexing, NameKind, encode_stateless,
+    Decoder, Encoder, FieldEncoder, FieldSink, HpackError, Indexing, NameKind, encode_stateless,
 };
 
 /// So that no input is slow for its size alone: a byte may stand for a field of 4 kB.

@@ -7,7 +7,8 @@
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::{Input, cut};
 use saker_http3::qpack::{
-    Decoder, Encoder, FieldSink, Indexing, NameKind, QpackError, STATELESS_PREFIX, encode_stateless,
+    Decoder, Encoder, FieldEncoder, FieldSink, Indexing, NameKind, QpackError, STATELESS_PREFIX,
+    encode_stateless,
 };
 
 /// So that no input is slow for its size alone.

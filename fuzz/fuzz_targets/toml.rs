@@ -77,10 +77,7 @@ fn all_sound(diagnostics: &[Diagnostic], text: &str) {
             "{:?}",
             diagnostic.to_string()
         );
-        assert!(harmless(
-            &diagnostic.colored().to_string(),
-            &['\n', '\x1b']
-        ));
+        assert!(harmless(&diagnostic.colored().to_string(), &['\n', '\x1b']));
     }
     assert!(
         diagnostics

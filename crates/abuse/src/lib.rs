@@ -5,7 +5,7 @@
 //! server's registry, which creates one [`Abuse`] per worker and generation; the filter and the
 //! logger of `filters`. Pure
 //! functions over a request, a configuration, and the time: `signed`, `hotlink`, `proof_of_work`,
-//! `login`, `xml_rpc`, `bot_names`, `dns`, `key_ring`. State shared by all workers: `state`. State
+//! `login`, `xml_rpc`, `bot_names`, `key_ring`. State shared by all workers: `state`. State
 //! of one request: `context`.
 //! Caveat: shared state is bounded, because an attacker may have any number of addresses.
 //! Out of scope: counting (`saker-rate-limits`), connections and sockets (`server`).
@@ -16,7 +16,6 @@ mod bots;
 mod challenge;
 mod context;
 mod control;
-pub mod dns;
 pub mod evasive;
 pub mod filters;
 pub mod hotlink;

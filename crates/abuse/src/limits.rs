@@ -50,7 +50,7 @@ fn is_exempt(exchange: &mut Exchange, abuse: &Abuse) -> bool {
 /// Bans and denied addresses. Bans of the connection's own address were enforced when it opened; a
 /// client that a proxy names has not been compared yet.
 fn refuse_address(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
-    if exchange.log.stands_in_for.is_some() {
+    if exchange.is_page_for_all() {
         // The error page of a refusal.
         return None;
     }

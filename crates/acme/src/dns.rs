@@ -140,13 +140,13 @@ mod tests {
     fn it_is_killed_in_the_end() {
         let begun = Instant::now();
         let script = std::env::temp_dir().join(format!("saker-acme-slow-{}", std::process::id()));
-        std::fs::write(&script, "exec sleep 30\n").unwrap();
+        std::fs::write(&script, "exec sleep 100\n").unwrap();
         let outcome = run_now(
             &format!("sh {}", script.display()),
             Duration::from_millis(100),
         );
         std::fs::remove_file(&script).unwrap();
         assert!(outcome.unwrap_err().contains("too long"));
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert!(begun.elapsed() < Duration::from_secs(50));
     }
 }

@@ -21,13 +21,16 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
 use saker_cluster::Held;
-use saker_config::model::AcmeChallenge;
+use saker_config::model::{AcmeChallenge, AcmeProfile};
 use std::{net::IpAddr, time::Duration};
 
 /// Authorities forget orders after about a week.
 const ORDER_AGE_S_MAX: u64 = 6 * 86_400;
 /// Pending, ready, processing, valid; and once more for good measure.
 const STEPS_MAX: usize = 6;
+
+/// The profile by which Let's Encrypt vouches for IP addresses.
+const SHORT_LIVED: &str = "shortlived";
 
 const VALIDATION: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
 const SIGNING: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
@@ -40,6 +43,8 @@ pub struct Terms<'a> {
     pub ways: &'a [AcmeChallenge],
     pub dns_wait: Duration,
     pub directory: &'a str,
+    /// The profile that is asked for.
+    pub profile: Option<&'a AcmeProfile>,
     /// The certificate that this one takes the place of, where the same authority signed it.
     pub replaces: Option<&'a Facts>,
     pub events: &'a (dyn Fn(Event) + Send + Sync),
@@ -126,7 +131,10 @@ async fn begin(
         .map_err(Failure::passing)?
         .serialize_pem();
     let identifiers: Vec<Identifier> = record.names.iter().map(|name| identifier(name)).collect();
-    let order = new_order(account, &identifiers, terms.replaces.and_then(identity)).await;
+    let offered: Vec<&str> = account.profiles().map(|profile| profile.name).collect();
+    let profile = profile(terms.profile, &identifiers, &offered)?;
+    let replaced = terms.replaces.and_then(identity);
+    let order = new_order(account, (&identifiers, profile), replaced).await;
     let order = order.map_err(|error| Failure::of("no order", error))?;
     let open = OpenOrder {
         url: order.url().to_owned(),
@@ -147,14 +155,15 @@ async fn begin(
 /// order itself (RFC 9773 section 5).
 async fn new_order(
     account: &Account,
-    identifiers: &[Identifier],
+    (identifiers, profile): (&[Identifier], Option<&str>),
     replaced: Option<CertificateIdentifier<'static>>,
 ) -> Result<Order, Error> {
+    let order = || match profile {
+        Some(profile) => NewOrder::new(identifiers).profile(profile),
+        None => NewOrder::new(identifiers),
+    };
     if let Some(replaced) = replaced {
-        match account
-            .new_order(&NewOrder::new(identifiers).replaces(replaced))
-            .await
-        {
+        match account.new_order(&order().replaces(replaced)).await {
             Err(Error::Api(problem)) if problem.status == Some(429) => {
                 return Err(Error::Api(problem));
             }
@@ -162,7 +171,33 @@ async fn new_order(
             made => return made,
         }
     }
-    account.new_order(&NewOrder::new(identifiers)).await
+    account.new_order(&order()).await
+}
+
+/// Returns the profile to order by; `None`: the authority's own.
+fn profile<'a>(
+    wanted: Option<&'a AcmeProfile>,
+    identifiers: &[Identifier],
+    offered: &[&str],
+) -> Result<Option<&'a str>, Failure> {
+    let is_offered = |name: &str| offered.contains(&name);
+    match wanted {
+        Some(wanted) if is_offered(&wanted.name) => Ok(Some(&wanted.name)),
+        Some(wanted) if wanted.is_mandatory => Err(Failure::refused(match offered {
+            [] => format!("it offers no profiles, and not {}", wanted.name),
+            _ => format!(
+                "it offers no profile {}, but {}",
+                wanted.name,
+                offered.join(", ")
+            ),
+        })),
+        Some(_) => Ok(None),
+        None => {
+            let mut identifiers = identifiers.iter();
+            let has_address = identifiers.any(|name| matches!(name, Identifier::Ip(_)));
+            Ok((has_address && is_offered(SHORT_LIVED)).then_some(SHORT_LIVED))
+        }
+    }
 }
 
 fn identifier(name: &str) -> Identifier {
@@ -359,6 +394,41 @@ async fn why_invalid(order: &mut Order) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn profiles() {
+        let wanted = |name: &str, is_mandatory| AcmeProfile {
+            name: name.into(),
+            is_mandatory,
+        };
+        let (name, address) = (
+            [Identifier::Dns("a.example".into())],
+            [Identifier::Ip("192.0.2.1".parse().unwrap())],
+        );
+        let offered = ["classic", "shortlived"];
+        let chosen = |wanted: Option<&AcmeProfile>, names: &[Identifier], offered: &[&str]| {
+            let chosen = profile(wanted, names, offered);
+            chosen
+                .map(|name| name.map(str::to_owned))
+                .map_err(|failure| failure.reason)
+        };
+        let some = |name: &str| Ok(Some(name.to_owned()));
+        assert_eq!(chosen(None, &name, &offered), Ok(None));
+        assert_eq!(chosen(None, &address, &offered), some("shortlived"));
+        assert_eq!(chosen(None, &address, &[]), Ok(None));
+        let classic = wanted("classic", true);
+        assert_eq!(chosen(Some(&classic), &address, &offered), some("classic"));
+        let other = wanted("other", false);
+        assert_eq!(chosen(Some(&other), &name, &offered), Ok(None));
+        let other = wanted("other", true);
+        let why = chosen(Some(&other), &name, &offered).unwrap_err();
+        assert!(
+            why.contains("no profile other, but classic, shortlived"),
+            "{why}"
+        );
+        let why = chosen(Some(&other), &name, &[]).unwrap_err();
+        assert!(why.contains("no profiles, and not other"), "{why}");
+    }
 
     #[test]
     fn identifiers() {

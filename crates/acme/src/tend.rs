@@ -296,6 +296,7 @@ async fn one_directory(
         ways: &ways,
         dns_wait,
         directory: &directory.url,
+        profile: directory.profile.as_ref(),
         replaces: old.filter(|_| record.directory.as_ref() == Some(&directory.url)),
         events: &*context.events,
         together: held,

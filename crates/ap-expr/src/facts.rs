@@ -10,90 +10,114 @@ use crate::{RequestPart, Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
 /// Facts about one request. `None` is httpd's NULL and mostly means the empty string.
+///
+/// Facts that stand on others answer what differs, and name the others with
+/// [`beneath`](Facts::beneath).
 pub trait Facts {
+    /// Facts that are asked for all that these don't answer; `None`: the rest is unknown.
+    fn beneath(&self) -> Option<&dyn Facts> {
+        None
+    }
+
     /// The value of a variable. Never called for variables that are request fields, for those of
     /// the time, or for `API_VERSION`.
-    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>>;
+    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.variable(variable)
+    }
 
     /// First the field's value, then those of its repetitions joined by `, `.
-    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>>;
+    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.request_field(name)
+    }
 
-    fn response_field(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
+    fn response_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.response_field(name)
     }
 
     /// `hc(…)`: a value of a server's response to a health check (mod_proxy_hcheck).
-    fn health_check(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
+    fn health_check(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.health_check(name)
     }
 
     /// Returns a note, the values that modules leave for each other.
-    fn note(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
+    fn note(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.note(name)
     }
 
     /// The request's own environment (SetEnv, SetEnvIf, `[E=…]`).
-    fn environment(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
+    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.environment(name)
     }
 
     /// The environment that the server was started with.
-    fn process_environment(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
+    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.process_environment(name)
     }
 
     /// A variable of mod_ssl, `SSL_…`.
-    fn tls_variable(&self, _name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
+    fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.beneath()?.tls_variable(name)
     }
 
     /// Values of the client certificate's extensions with this object id.
-    fn peer_extensions(&self, _object_id: &[u8]) -> Vec<Vec<u8>> {
-        Vec::new()
+    fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
+        self.beneath()
+            .map(|facts| facts.peer_extensions(object_id))
+            .unwrap_or_default()
     }
 
     /// Returns the account that evaluations for the request are charged to. `None`: each has its
     /// own limit.
     fn work(&self) -> Option<&Work> {
-        None
+        self.beneath()?.work()
     }
 
-    fn client_address(&self) -> Option<IpAddr>;
+    fn client_address(&self) -> Option<IpAddr> {
+        self.beneath()?.client_address()
+    }
 
     /// Returns whether the part is read as the client sent it. Tests of such a part can be run
-    /// again for other requests, which know nothing of what rules have changed in this one.
+    /// again for other requests, which know nothing of what rules have changed in this one; so this
+    /// is never left to the facts beneath.
     fn is_as_received(&self, _part: &RequestPart) -> bool {
         false
     }
 
-    fn local_time(&self) -> LocalTime;
+    fn local_time(&self) -> LocalTime {
+        self.beneath()
+            .map_or(LocalTime::EPOCH, |facts| facts.local_time())
+    }
 
-    fn file_test(&self, path: &[u8], test: FileTest) -> bool;
+    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
+        self.beneath()
+            .is_some_and(|facts| facts.file_test(path, test))
+    }
 
     /// Returns the size of a regular file.
-    fn file_bytes(&self, _path: &[u8]) -> Option<u64> {
-        None
+    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
+        self.beneath()?.file_bytes(path)
     }
 
     /// Microseconds since 1970.
-    fn file_modified_us(&self, _path: &[u8]) -> Option<i64> {
-        None
+    fn file_modified_us(&self, path: &[u8]) -> Option<i64> {
+        self.beneath()?.file_modified_us(path)
     }
 
     /// The content of a file of at most `bytes_max`.
-    fn file_content(&self, _path: &[u8], _bytes_max: usize) -> Result<Vec<u8>, FileFault> {
-        Err(FileFault::Open)
+    fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
+        let facts = self.beneath().ok_or(FileFault::Open)?;
+        facts.file_content(path, bytes_max)
     }
 
     /// `-U`, `-A`: the status that a subrequest for the path would get before its handler runs.
     /// `None` if that would recurse endlessly.
-    fn uri_status(&self, _uri: &[u8]) -> Option<u16> {
-        None
+    fn uri_status(&self, uri: &[u8]) -> Option<u16> {
+        self.beneath()?.uri_status(uri)
     }
 
     /// `-F`: the same for a file; 404 if it does not exist.
-    fn file_status(&self, _path: &[u8]) -> Option<u16> {
-        None
+    fn file_status(&self, path: &[u8]) -> Option<u16> {
+        self.beneath()?.file_status(path)
     }
 }
 
@@ -137,6 +161,17 @@ pub struct LocalTime {
 }
 
 impl LocalTime {
+    /// The beginning of 1970, for facts that know no time.
+    pub const EPOCH: LocalTime = LocalTime {
+        year: 1970,
+        month: 1,
+        day: 1,
+        hour: 0,
+        minute: 0,
+        second: 0,
+        weekday: 4,
+    };
+
     /// The value of one of the `TIME` variables.
     pub fn variable(self, variable: Variable) -> Option<String> {
         let LocalTime {

@@ -64,8 +64,12 @@ impl LimitsDraft {
 
     pub fn apply(&self, limits: &mut Limits) {
         if let Some(seconds) = self.timeout_s {
-            (limits.body_timeout_ms, limits.write_timeout_ms) =
-                (seconds.saturating_mul(1000), seconds.saturating_mul(1000));
+            let timeout_ms = seconds.saturating_mul(1000);
+            (limits.body_timeout_ms, limits.write_timeout_ms) = (timeout_ms, timeout_ms);
+            // Apache waits that long for each part of a handshake.
+            if timeout_ms > 0 {
+                limits.tls_handshake_timeout_ms = limits.tls_handshake_timeout_ms.min(timeout_ms);
+            }
         }
         limits.keep_alive_timeout_ms = self.keep_alive_timeout_ms();
         limits.requests_per_connection_max = match self.keep_alive {
@@ -73,15 +77,17 @@ impl LimitsDraft {
             _ => self.keep_alive_requests_max.unwrap_or(100),
         };
         limits.fields_are_bad_requests = true;
+        limits.counts_as_mod_http2 = true;
         limits.authority_replaces_host = true;
         limits.repaired_heads = match self.is_unsafe {
             Some(true) => RepairedHeads::Unsafe,
             _ => RepairedHeads::Folded,
         };
-        limits.header_count_max = self
-            .request_fields_max
-            .filter(|count| *count > 0)
-            .unwrap_or(100);
+        limits.header_count_max = match self.request_fields_max {
+            // No limit: that of the head holds.
+            Some(0) => HEAD_BYTES_MAX,
+            count => count.unwrap_or(100),
+        };
         let line = self
             .request_line_bytes_max
             .unwrap_or(LINE_BYTES_MAX)
@@ -190,6 +196,37 @@ mod tests {
             ),
             (101, 100)
         );
+    }
+
+    #[test]
+    fn fields_without_a_limit() {
+        let count = |request_fields_max| {
+            let draft = LimitsDraft {
+                request_fields_max,
+                ..LimitsDraft::default()
+            };
+            let mut limits = Limits::default();
+            draft.apply(&mut limits);
+            limits.header_count_max
+        };
+        assert_eq!((count(None), count(Some(20))), (100, 20));
+        assert_eq!(count(Some(0)), HEAD_BYTES_MAX);
+    }
+
+    #[test]
+    fn handshakes_end_no_later_than_reads() {
+        let end = |timeout_s| {
+            let draft = LimitsDraft {
+                timeout_s,
+                ..LimitsDraft::default()
+            };
+            let mut limits = Limits::default();
+            draft.apply(&mut limits);
+            limits.tls_handshake_timeout_ms
+        };
+        let own = Limits::default().tls_handshake_timeout_ms;
+        assert_eq!((end(Some(2)), end(Some(0))), (2000, own));
+        assert_eq!((end(None), end(Some(300))), (own, own));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use saker_config::{
 };
 use saker_pipeline::script_log::ScriptLog;
 use saker_telemetry::{
-    access_log::{Format, LogTarget},
+    access_log::{Escapes, Format, LogTarget},
     forensic_log::ForensicLog,
 };
 use std::{
@@ -122,6 +122,7 @@ impl HostLogs {
                 target: log.target.clone(),
                 format,
                 is_items: true,
+                escapes: Escapes::Apache,
                 condition,
                 rotation: None,
                 mask: Arc::default(),

@@ -13,8 +13,8 @@ use saker_apache_syntax::Node;
 use saker_config::{
     Diagnostic, Severity,
     model::{
-        Acme, AcmeChallenge, AcmeDirectory, Address, Automatic, CertificateFiles, DnsWords,
-        ExternalAccount, HttpsRedirect, Model, Origin, SiteName,
+        Acme, AcmeChallenge, AcmeDirectory, AcmeProfile, Address, Automatic, CertificateFiles,
+        DnsWords, ExternalAccount, HttpsRedirect, Model, Origin, SiteName,
     },
 };
 use saker_http::Status;
@@ -33,6 +33,8 @@ pub struct Managed {
     email: Option<String>,
     authorities: Vec<String>,
     authority_ca: Option<PathBuf>,
+    profile: Option<String>,
+    is_profile_mandatory: bool,
     account: Option<(String, String)>,
     challenges: Option<Vec<AcmeChallenge>>,
     dns_command: Option<String>,
@@ -215,11 +217,19 @@ impl Managed {
             key_id: key_id.clone(),
             hmac_key: base64_decode(key.replace('-', "+").replace('_', "/").as_bytes()),
         });
+        let profile = self.profile.clone().map(|name| AcmeProfile {
+            name,
+            is_mandatory: self.is_profile_mandatory,
+        });
         let directory = |url: &String| AcmeDirectory {
             url: url.clone(),
             external_account: account.clone(),
+            profile: profile.clone(),
         };
-        let defaults = Acme::default();
+        let mut defaults = Acme::default();
+        for directory in &mut defaults.directories {
+            directory.profile.clone_from(&profile);
+        }
         let mail = |admin: &str| {
             admin
                 .contains('@')
@@ -309,6 +319,22 @@ pub const SETTERS: &[(&str, ServerSet<Managed>)] = &[
         managed.authority_ca = Some(first(node))
             .filter(|word| !word.eq_ignore_ascii_case("none"))
             .map(|path| root.join(path));
+        Ok(())
+    }),
+    ("MDProfile", |node, managed, _| {
+        managed.profile = Some(first(node));
+        Ok(())
+    }),
+    ("MDProfileMandatory", |node, managed, _| {
+        managed.is_profile_mandatory = match first(node).to_ascii_lowercase().as_str() {
+            "on" => true,
+            "off" => false,
+            other => {
+                return Err(format!(
+                    "MDProfileMandatory supported values are 'on' and 'off', not {other}"
+                ));
+            }
+        };
         Ok(())
     }),
     ("MDExternalAccountBinding", |node, managed, root| {

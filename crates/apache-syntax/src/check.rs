@@ -7,7 +7,7 @@
 
 use crate::{
     macros::shown,
-    modules::{LoadedModules, find_module},
+    modules::{LoadedModules, Provision, find_module},
     options::{ANY_OPTION, parse_options},
     permission::{Permission, Verdict},
     read::acts_while_read,
@@ -16,7 +16,7 @@ use crate::{
         AUTH_CONFIG, DIRECTORY, FILES, IN_PROXY, IN_SECTION, IN_SERVER, LIMITS, LOCATION,
         Overrides, PROXIES, Refused, Row, Treatment, VIRTUAL_HOST,
     },
-    rows::{find_row, rows},
+    rows::{NO_SUBVERSION, find_row, rows},
     sections::{IfScope, Methods, section_fault},
     shape,
     tree::Node,
@@ -165,8 +165,13 @@ impl Checker<'_> {
             "Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration",
             node.name
         );
+        let is_svn =
+            |row: &&Row| row.name == "DAV" && node.text.trim_ascii().eq_ignore_ascii_case(b"svn");
         let help = known
-            .map(load_module)
+            .map(|row| match is_svn(&row) {
+                true => NO_SUBVERSION.to_owned(),
+                false => load_module(row),
+            })
             .or_else(|| self.suggestion(&node.name));
         self.say(node, Severity::Error, message, help);
         true
@@ -375,8 +380,25 @@ fn alias_fault(node: &Node, row: &Row, around: &[&Node]) -> Option<String> {
     }
 }
 
+/// True for directives that only modules that Saker has nothing for define.
+fn is_foreign(row: &Row) -> bool {
+    let mut modules = row.modules.iter().filter_map(|name| find_module(name));
+    modules.all(|module| {
+        matches!(
+            module.provision,
+            Provision::Foreign | Provision::ForeignGuard
+        )
+    })
+}
+
 /// For a directive whose module is not loaded.
 fn load_module(row: &'static Row) -> String {
+    // Loading it would not help: the way out does.
+    if let (Treatment::Unsupported(help) | Treatment::Denies(help), true) =
+        (row.treatment, is_foreign(row))
+    {
+        return help.to_owned();
+    }
     match row
         .modules
         .iter()

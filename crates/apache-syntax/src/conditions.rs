@@ -151,7 +151,7 @@ impl Reading<'_> {
             LoadOutcome::Loaded(Provision::Missing) => {
                 (format!("{name} is not honored"), "its directives are listed where they stand".to_owned())
             }
-            LoadOutcome::Loaded(Provision::Foreign) => (
+            LoadOutcome::Loaded(Provision::Absent | Provision::Foreign) => (
                 format!("{name} is not part of Saker and counts as not loaded"),
                 "what stands in <IfModule> for it is skipped; its directives elsewhere are listed where they stand".to_owned(),
             ),

@@ -9,7 +9,9 @@
 //! The walk: `line` (logical lines) -> `variables` -> `word` -> `read` (sections; `conditions`,
 //! `macro_use`, `include`) -> `check`.
 
+mod arguments;
 mod check;
+mod completion;
 mod condition;
 mod conditions;
 mod environment;
@@ -36,6 +38,7 @@ mod tree;
 mod variables;
 mod version;
 
+pub use completion::complete;
 pub use environment::Environment;
 pub use envvars::read_envvars;
 pub use files::{FileKind, Files, InMemory, OnDisk, OnDiskPrivileged};
@@ -46,7 +49,7 @@ pub use modules::{Link, LoadOutcome, LoadedModules, ModuleRow, Provision, find_m
 pub use permission::{Permission, Verdict};
 pub use reference::reference_markdown;
 pub use row::{Importance, Row, Shape, Treatment};
-pub use rows::{find_row, rows};
+pub use rows::{NO_SUBVERSION, find_row, rows};
 pub use sections::METHODS;
 pub use tree::{Node, Tree};
 pub use variables::{ProcessEnvironment, Variables};

@@ -90,10 +90,10 @@ fn own_variables(exchange: &Exchange, local: &DirConfig) -> Vec<(Vec<u8>, Vec<u8
         .uri_is_current
         .filter(|is_current| *is_current)
         .map(|_| (b"REQUEST_URI".to_vec(), exchange.path.clone()));
-    let http2 = http2_variables(exchange.head.view().version())
-        .iter()
+    let http2 = http2_variables(exchange)
+        .into_iter()
         .filter(|(name, _)| exchange.environment.first(name).is_none())
-        .map(|(name, value)| (name.to_vec(), value.to_vec()));
+        .map(|(name, value)| (name.to_vec(), value));
     let of_page = peek(exchange)
         .and_then(|own| own.page.as_ref())
         .map(|page| page.for_programs())

@@ -3,6 +3,7 @@
 
 use crate::{
     content::content,
+    early_hints,
     file_type::describe,
     kept_content, listing,
     modules::{
@@ -166,6 +167,7 @@ fn proxied(
         None,
     );
     response::prepare(exchange, host, watcher, local);
+    early_hints::send(exchange, local);
     content(rules, exchange, host, watcher, local)
 }
 
@@ -195,6 +197,7 @@ fn rest(
     }
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, &local);
     response::prepare(exchange, host, watcher, &local);
+    early_hints::send(exchange, &local);
     content(rules, exchange, host, watcher, &local)
 }
 

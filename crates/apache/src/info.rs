@@ -129,9 +129,11 @@ impl Place<'_> {
 
     fn list(&self, page: &mut String) {
         page.push_str("<dl><dt>Server Module List</dt>");
-        self.modules().for_each(|module| {
-            let _ = write!(page, "<dd>{}</dd>", escaped(module.source_file.as_bytes()));
-        });
+        let mut files: Vec<&str> = self.modules().map(|module| module.source_file).collect();
+        files.sort_unstable();
+        for file in files {
+            let _ = write!(page, "<dd>{}</dd>", escaped(file.as_bytes()));
+        }
         page.push_str("</dl>");
     }
 

@@ -34,9 +34,9 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         .environment
         .iter()
         .for_each(|(name, value)| variables.push(name, value));
-    for (name, value) in http2_variables(view.version()) {
+    for (name, value) in http2_variables(exchange) {
         if exchange.environment.first(name).is_none() {
-            variables.push(name, value);
+            variables.push(name, &value);
         }
     }
     let meta = Meta {
@@ -86,12 +86,22 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
 }
 
 /// Variables of a request over HTTP/2 (Apache manual, mod_http2, "Environment Variables"). Nothing is
-/// pushed, because browsers no longer take it.
-pub fn http2_variables(version: Version) -> &'static [(&'static [u8], &'static [u8])] {
-    match version {
-        Version::Http2 => &[(b"HTTP2", b"on"), (b"H2PUSH", b"off")],
-        _ => &[],
+/// pushed, because browsers no longer take it. Requests of the server's own have no stream.
+pub fn http2_variables(exchange: &Exchange) -> Vec<(&'static [u8], Vec<u8>)> {
+    if exchange.head.view().version() != Version::Http2 {
+        return Vec::new();
     }
+    let mut variables: Vec<(&'static [u8], Vec<u8>)> = vec![
+        (b"HTTP2", b"on".to_vec()),
+        (b"H2PUSH", b"off".to_vec()),
+        (b"H2_PUSH", b"off".to_vec()),
+    ];
+    if let Some(stream) = exchange.log.stream_id {
+        let tag = format!("{}-{stream}", exchange.client.log_id.number());
+        variables.push((b"H2_STREAM_ID", stream.to_string().into_bytes()));
+        variables.push((b"H2_STREAM_TAG", tag.into_bytes()));
+    }
+    variables
 }
 
 /// As a name of the system's environment: letters, digits and underscores, and no digit first.

@@ -8,7 +8,7 @@
 //! `fixups`).
 
 use crate::{
-    fixups,
+    fixups, kept,
     modules::{self, log_debug},
     origin, own_page,
     proxy::forward,
@@ -23,7 +23,9 @@ use saker_apache_model::host::Apache;
 use saker_config::model::PhpPools;
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response, Rules, Step, TargetPolicy, respond::built_in_page};
+use saker_pipeline::{
+    Exchange, KeptRules, Response, Rules, Step, TargetPolicy, respond::built_in_page,
+};
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
@@ -83,6 +85,10 @@ impl Rules for ApacheRules {
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         settle(exchange, |exchange| self.try_fixups(exchange))
+    }
+
+    fn kept(&self, exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
+        kept::kept(exchange, &*self.host(exchange)?)
     }
 
     fn binds_path(&self) -> bool {

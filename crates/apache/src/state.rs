@@ -121,6 +121,8 @@ pub struct State {
     pub form_handler: Option<FormHandler>,
     /// The response must not be stored by clients.
     pub forbids_storing: bool,
+    /// Hints of the configuration have been sent (H2EarlyHints).
+    pub has_hinted: bool,
 }
 
 impl State {
@@ -152,6 +154,7 @@ impl State {
             session: self.session,
             form: self.form,
             kept_content: self.kept_content,
+            has_hinted: self.has_hinted,
             ..State::default()
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     settings::{DigestSettings, Provider},
 };
 use saker_ap_expr::{base64_encode, md5_hex, unescape};
-use saker_http::Status;
+use saker_http::{Status, host::parse_authority};
 use saker_telemetry::httpd_message::{self, HttpdMessage};
 use sha1::{Digest as _, Sha1};
 
@@ -81,7 +81,10 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
         return challenged(context, false);
     };
     context.request.set_user(&proof.username);
-    if !is_same_target(proof.uri.as_bytes(), signed_target(context, &proof)) {
+    let uri = proof.uri.as_bytes();
+    if !is_of_server(uri, context.request.server())
+        || !is_same_target(uri, signed_target(context, &proof))
+    {
         let target = String::from_utf8_lossy(context.request.target());
         let text = format_args!(
             "uri mismatch - <{}> does not match request-uri <{target}>",
@@ -347,6 +350,24 @@ fn parameter(text: &str) -> Option<(String, String, &str)> {
     Some((name, value, ""))
 }
 
+/// True for a path, and for a URL of this server: a proof for another server's page is none for this
+/// one's (RFC 7616 section 3.4.6).
+fn is_of_server(uri: &[u8], (name, port): (Vec<u8>, u16)) -> bool {
+    let scheme_end = uri.windows(3).position(|part| part == b"://");
+    let Some(at) = scheme_end.filter(|_| !uri.starts_with(b"/")) else {
+        return true;
+    };
+    let usual = match uri[..at].eq_ignore_ascii_case(b"https") {
+        true => 443,
+        false => 80,
+    };
+    let rest = &uri[at + 3..];
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+    parse_authority(&rest[..end.unwrap_or(rest.len())]).is_some_and(|own| {
+        own.host.eq_ignore_ascii_case(&name) && own.port.unwrap_or(usual) == port
+    })
+}
+
 /// Compares two spellings of a target.
 fn is_same_target(one: &[u8], other: &[u8]) -> bool {
     one == other || target_parts(one) == target_parts(other)
@@ -463,6 +484,31 @@ mod tests {
             &"é".repeat(26),
         ] {
             assert_eq!(age_s(broken, "realm", 1100), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn urls_of_other_servers() {
+        for (uri, port, expected) in [
+            ("/a", 80, true),
+            ("/a://b", 80, true),
+            ("*", 80, true),
+            ("http://own.test/a", 80, true),
+            ("HTTP://OWN.test:80?a", 80, true),
+            ("https://own.test/a", 443, true),
+            ("http://own.test/a", 8080, false),
+            ("http://own.test:8080/a", 8080, true),
+            ("http://own.test:81/a", 80, false),
+            ("http://other.test/a", 80, false),
+            ("http://own.test@other.test/a", 80, false),
+            ("http:///a", 80, false),
+            ("http://", 80, false),
+        ] {
+            assert_eq!(
+                is_of_server(uri.as_bytes(), (b"own.test".to_vec(), port)),
+                expected,
+                "{uri} {port}"
+            );
         }
     }
 

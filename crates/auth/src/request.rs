@@ -15,7 +15,9 @@ use saker_config::model::Origin;
 use saker_database::QueryResult;
 use saker_http::Status;
 use saker_net::blocking::Answer;
+use saker_pipeline::Exchange;
 use saker_telemetry::httpd_message::HttpdMessage;
+use saker_tls::ClientVerification;
 use std::{fmt, net::IpAddr, rc::Rc, sync::Arc};
 
 /// The result of a database query; the error says why there is none.
@@ -35,48 +37,96 @@ pub struct Replay {
 
 /// The facts about a request, and the places where results go. Implemented by the front ends.
 pub trait AuthRequest {
+    fn exchange(&self) -> &Exchange;
+
+    fn exchange_mut(&mut self) -> &mut Exchange;
+
     /// The method as sent.
-    fn method(&self) -> &[u8];
+    fn method(&self) -> &[u8] {
+        self.exchange().head.view().method_token()
+    }
 
     /// The decoded path.
-    fn path(&self) -> &[u8];
+    fn path(&self) -> &[u8] {
+        &self.exchange().path
+    }
 
     /// The request target as sent.
-    fn target(&self) -> &[u8];
+    fn target(&self) -> &[u8] {
+        self.exchange().head.view().target_as_sent()
+    }
+
+    /// Name and port of the server, as this client has asked for them.
+    fn server(&self) -> (Vec<u8>, u16) {
+        let exchange = self.exchange();
+        let asked = exchange.head.view().first("host");
+        let port = asked
+            .and_then(saker_http::host::parse_authority)
+            .and_then(|authority| authority.port);
+        let usual = if exchange.client.secure { 443 } else { 80 };
+        (exchange.host.clone(), port.unwrap_or(usual))
+    }
 
     /// The first field of this name; `name` is in lower case.
-    fn field(&self, name: &'static str) -> Option<&[u8]>;
+    fn field(&self, name: &'static str) -> Option<&[u8]> {
+        self.exchange().head.view().first(name)
+    }
 
-    /// The file that the path is mapped to.
-    fn filename(&self) -> &[u8];
+    /// The file that the path is mapped to; the path where it is mapped to none.
+    fn filename(&self) -> &[u8] {
+        self.path()
+    }
 
     /// Seconds since 1970.
-    fn now_s(&self) -> i64;
+    fn now_s(&self) -> i64 {
+        self.exchange().now
+    }
 
     /// The site, which takes its turn on the threads for slow work.
-    fn site_index(&self) -> usize;
+    fn site_index(&self) -> usize {
+        self.exchange().routing.site_index
+    }
 
-    fn client_address(&self) -> IpAddr;
+    fn client_address(&self) -> IpAddr {
+        self.exchange().client.ip()
+    }
 
-    fn local_address(&self) -> IpAddr;
+    fn local_address(&self) -> IpAddr {
+        self.exchange().client.local.ip().to_canonical()
+    }
 
-    fn is_tls(&self) -> bool;
+    fn is_tls(&self) -> bool {
+        self.exchange().client.tls
+    }
 
     /// Returns whether the client has shown a certificate that was verified.
-    fn has_verified_certificate(&self) -> bool;
+    fn has_verified_certificate(&self) -> bool {
+        let session = self.exchange().client.session.as_ref();
+        session.is_some_and(|session| session.client_verification == ClientVerification::Success)
+    }
 
     /// Sets the client's name for logs and programs.
-    fn set_client_name(&mut self, name: &str);
+    fn set_client_name(&mut self, name: &str) {
+        self.exchange_mut().client.call_it(name);
+    }
 
     /// The authenticated user, or the user name that was sent while it is being checked.
-    fn user(&self) -> Option<&str>;
+    fn user(&self) -> Option<&str> {
+        self.exchange().access.user.as_deref()
+    }
 
-    fn set_user(&mut self, user: &str);
+    fn set_user(&mut self, user: &str) {
+        self.exchange_mut().access.user = Some(user.into());
+    }
 
     /// Returns whether a variable of the request's environment is set.
-    fn has_variable(&self, name: &[u8]) -> bool;
+    fn has_variable(&self, name: &[u8]) -> bool {
+        self.exchange().environment.first(name).is_some()
+    }
 
-    fn set_variable(&mut self, name: &[u8], value: &[u8]);
+    fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        self.exchange_mut().environment.set(name, value);
+    }
 
     /// Sets the value of the Authentication-Info field (RFC 7615) of the response.
     fn set_authentication_info(&mut self, value: String);

@@ -19,12 +19,14 @@ use crate::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::fchown,
+    io::Errno,
     net::{
         AddressFamily, SocketType, bind,
         sockopt::{socket_domain, socket_peercred, socket_protocol, socket_type},
     },
     process::{
-        Pid, PidfdFlags, WaitOptions, kill_process, kill_process_group, pidfd_open,
+        Pid, PidfdFlags, WaitOptions, geteuid, kill_process, kill_process_group, pidfd_open,
         test_kill_process_group, wait,
     },
 };
@@ -36,6 +38,7 @@ use saker_net::{
 use std::{
     collections::HashSet,
     io::{self, Read, Write},
+    net::SocketAddr,
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
@@ -261,7 +264,7 @@ impl Serving {
         })?;
         match (permit, descriptors.first()) {
             (Permit::Open(path, how), _) => return open::open(path, how).map(Done::Opened),
-            (Permit::Bind(address), Some(socket)) => bind(socket, &address)?,
+            (Permit::Bind(address), Some(socket)) => bind_as_ours(socket, &address)?,
             (Permit::BindUnix(path, mode), Some(socket)) => {
                 files::bind_unix(socket.as_fd(), path, mode)?
             }
@@ -447,6 +450,18 @@ impl Charge {
             test_kill_process_group(self.leader),
             Err(rustix::io::Errno::SRCH)
         )
+    }
+}
+
+/// If the server itself has a part of the address, from before it gave up its rights, the kernel
+/// wants all of its sockets to be of one user (SO_REUSEPORT): this one becomes root's.
+fn bind_as_ours(socket: &OwnedFd, address: &SocketAddr) -> io::Result<()> {
+    match bind(socket, address) {
+        Err(Errno::ADDRINUSE) => {
+            fchown(socket, Some(geteuid()), None)?;
+            Ok(bind(socket, address)?)
+        }
+        bound => Ok(bound?),
     }
 }
 

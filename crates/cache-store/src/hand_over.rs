@@ -2,8 +2,9 @@
 //! one still learns (purges, entries that are void) is passed on.
 //!
 //! Called by: the server, when a successor takes over while requests finish here.
-//! Caveat: from then on nothing is found here, and nothing written. The directory's `new` folder is
-//! emptied by the successor, so an entry that is being written just then comes to nothing.
+//! Caveat: from then on nothing is written here, and nothing found once [`Store::end_reading`] says
+//! so. The directory's `new` folder is emptied by the successor, so an entry that is being written
+//! just then comes to nothing.
 //! Out of scope: how messages travel; the successor applies them in the order in which they were
 //! made.
 
@@ -12,19 +13,65 @@ use crate::{
     purges::{JournalRecord, Purge},
     store::{Forward, Store},
 };
-use std::io;
+use std::{fmt, io, sync::atomic::Ordering};
 
 const PURGES: u8 = b'P';
 const REMOVAL: u8 = b'R';
+const CLEARING: u8 = b'C';
+
+/// Use of entries in a directory that is another process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Until [`Store::end_reading`]. The other process changes nothing before, and all purges come
+    /// to this one.
+    GoesOn,
+    Ends,
+}
+
+/// Why nothing is written: the directory is another process's.
+#[derive(Debug)]
+pub struct HandedOver;
+
+impl HandedOver {
+    pub fn is(error: &io::Error) -> bool {
+        error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<HandedOver>())
+    }
+}
+
+impl fmt::Display for HandedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("another server has the cache directory")
+    }
+}
+
+impl std::error::Error for HandedOver {}
 
 impl Store {
     /// Hands the directory over: everything acknowledged so far is on disk when this returns, and
     /// later messages go to `forward`. A second call changes nothing.
-    pub fn hand_over(&self, forward: Forward) {
+    pub fn hand_over(&self, forward: Forward, reading: Reading) {
         let mut journal = self.journal();
+        if self.is_handed_over() {
+            return;
+        }
+        let reads_on = reading == Reading::GoesOn;
+        self.reads_on.store(reads_on, Ordering::Release);
         if self.forward.set(forward).is_ok() {
             journal.close();
         }
+    }
+
+    /// From now on nothing is found here: the other process learns of purges.
+    pub fn end_reading(&self) {
+        self.reads_on.store(false, Ordering::Release);
+        self.index.versions().count_all_up();
+    }
+
+    /// Returns true if entries are found here.
+    pub(crate) fn may_read(&self) -> bool {
+        !self.is_handed_over() || self.reads_on.load(Ordering::Acquire)
     }
 
     /// True once another process owns the directory.
@@ -57,6 +104,15 @@ impl Store {
         true
     }
 
+    /// Passes on that all entries made until now are void. `false`: the store is this process' own.
+    pub(crate) fn forward_clearing(&self) -> bool {
+        let Some(forward) = self.forward.get() else {
+            return false;
+        };
+        forward(vec![CLEARING]);
+        true
+    }
+
     /// Carries out what an earlier owner of the directory has passed on.
     /// # Errors
     /// The message is none of ours, or the disk has not stored the purge, which is in force anyway.
@@ -74,6 +130,7 @@ impl Store {
                 let _ = self.remove_older(key, u64::from_le_bytes(*began));
                 Ok(())
             }
+            Some((&CLEARING, [])) => self.clear().map(drop),
             _ => Err(invalid()),
         }
     }
@@ -81,8 +138,9 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use super::{HandedOver, Reading};
     use crate::{Bounds, EntryHead, Purge, Store, TagMark};
-    use saker_testkit::TempDir;
+    use saker_testkit::{TempDir, wait_until};
     use std::sync::{Arc, Mutex};
 
     fn keep(store: &Arc<Store>, key: &[u8]) {
@@ -96,6 +154,52 @@ mod tests {
         let mut writer = store.write(&head).unwrap();
         writer.write(b"page").unwrap();
         writer.finish().unwrap();
+    }
+
+    /// Until the other server is told of purges, they come here.
+    #[test]
+    fn entries_are_found_until_reading_ends() {
+        let dir = TempDir::new("store-reading").unwrap();
+        let first = Store::open(&dir, Bounds::default()).unwrap();
+        wait_until("the index is complete", || first.totals().is_complete);
+        for key in [b"a", b"b", b"c", b"d"] {
+            keep(&first, key);
+        }
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let sent = Arc::clone(&messages);
+        first.hand_over(
+            Box::new(move |message| sent.lock().unwrap().push(message)),
+            Reading::GoesOn,
+        );
+        let second = Store::open(&dir, Bounds::default()).unwrap();
+        let found = |key: &[u8]| {
+            let entry = first.find(key, 1 << 20)?;
+            let is_valid = entry.head.purge_seq >= first.purges.floor();
+            Some((entry.version, is_valid))
+        };
+        let (version, _) = found(b"a").unwrap();
+        let id = first.find(b"a", 1 << 20).unwrap().id;
+        assert!(first.is_current(version) && found(b"b").is_some());
+        let refused = first.write(&EntryHead::default()).map(drop);
+        assert!(refused.is_err_and(|error| HandedOver::is(&error)));
+        assert!(first.remove(b"b") && found(b"b").is_none());
+        let _ = first.remove_older(b"c", u64::MAX);
+        assert!(found(b"c").is_none());
+        assert!(second.find(b"b", 1 << 20).is_some(), "it is told later");
+        first.clear().unwrap();
+        assert_eq!(found(b"d").map(|(_, is_valid)| is_valid), Some(false));
+        first.end_reading();
+        assert!(found(b"a").is_none() && !first.is_current(version));
+        // Pages in the memory of workers are of this store, too.
+        assert!(first.version_if_there(b"a", id).is_none());
+        first.hand_over(Box::new(|_| ()), Reading::GoesOn);
+        assert!(found(b"a").is_none(), "a second call changes nothing");
+        for message in std::mem::take(&mut *messages.lock().unwrap()) {
+            second.apply(&message).unwrap();
+        }
+        assert!(second.find(b"b", 1 << 20).is_none() && second.find(b"c", 1 << 20).is_none());
+        let last = second.find(b"d", 1 << 20).unwrap();
+        assert!(last.head.purge_seq < second.purges.floor());
     }
 
     #[test]
@@ -119,7 +223,10 @@ mod tests {
             key: b"c".to_vec(),
             ..EntryHead::default()
         });
-        first.hand_over(Box::new(move |message| sent.lock().unwrap().push(message)));
+        first.hand_over(
+            Box::new(move |message| sent.lock().unwrap().push(message)),
+            Reading::Ends,
+        );
         let second = Store::open(&dir, Bounds::default()).unwrap();
         assert!(second.find(b"a", 1 << 20).is_some() && first.find(b"a", 1 << 20).is_none());
         assert_eq!(

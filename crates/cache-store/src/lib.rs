@@ -33,6 +33,7 @@ mod writer;
 pub use bounds::{Bounds, SiteUse, Totals};
 pub use cache_lock::{CacheLock, FetchPermit, LockOutcome};
 pub use entry::{Coding, Content, EntryHead, StoredEntry};
+pub use hand_over::{HandedOver, Reading};
 pub use index::Superseded;
 pub use journal::{decode_purge, encode_purge, forget};
 pub use key_hash::KeyHash;

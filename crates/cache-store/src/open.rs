@@ -51,6 +51,7 @@ impl Store {
             is_complete: AtomicBool::new(false),
             counts: Counts::default(),
             forward: OnceLock::new(),
+            reads_on: AtomicBool::new(false),
             outgoing: OnceLock::new(),
         });
         housekeeping::start(&store)?;

@@ -61,6 +61,8 @@ pub struct Store {
     pub(crate) counts: Counts,
     /// Set when another process has the directory.
     pub(crate) forward: OnceLock<Forward>,
+    /// Entries are found although the directory is another's.
+    pub(crate) reads_on: AtomicBool,
     /// Set where other servers share the purges.
     pub(crate) outgoing: OnceLock<Arc<dyn Outgoing>>,
 }
@@ -90,14 +92,15 @@ impl Store {
     /// Returns the entry of a key, even if it was purged. Contents up to `memory_bytes_max` are
     /// read whole. Unreadable entries are misses.
     pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<StoredEntry> {
-        if self.is_handed_over() {
+        if !self.may_read() {
             return None;
         }
         let hash = self.hash(key);
         // Before the file is read: a replacement meanwhile has another version.
         let version = self.index.versions().of(hash);
         let slot = self.index.find(hash);
-        if slot.is_none() && self.is_complete.load(Ordering::Acquire) {
+        // What has been removed since the directory is another's may still have its file.
+        if slot.is_none() && (self.is_complete.load(Ordering::Acquire) || self.is_handed_over()) {
             return None;
         }
         let found = self.read(hash, Coding::Identity, memory_bytes_max)?;
@@ -125,6 +128,9 @@ impl Store {
 
     /// The version under which the entry with that id is current. `None`: another one is, or none.
     pub fn version_if_there(&self, key: &[u8], id: u64) -> Option<Version> {
+        if !self.may_read() {
+            return None;
+        }
         let hash = self.hash(key);
         let version = self.index.versions().of(hash);
         self.index
@@ -147,7 +153,7 @@ impl Store {
         coding: Coding,
         memory_bytes_max: u64,
     ) -> Option<Content> {
-        if self.is_handed_over() {
+        if !self.may_read() {
             return None;
         }
         let hash = self.hash(key);
@@ -227,20 +233,39 @@ impl Store {
     /// Removes an entry, for all workers.
     pub fn remove(&self, key: &[u8]) -> bool {
         if self.forward_removal(key, u64::MAX) {
+            self.index.remove(self.hash(key), |_| true, |_| ());
             return true;
         }
-        self.index
-            .remove(self.hash(key), |_| true, |slot| self.unlink(slot))
+        let hash = self.hash(key);
+        self.index.remove(hash, |_| true, |slot| self.unlink(slot))
+            || self.remove_unindexed(hash, key, u64::MAX).is_some()
+    }
+
+    /// Removes an entry that the index doesn't know yet, which began at or before `began`; returns its
+    /// id. If the index gets it just then, its file is found to be missing.
+    fn remove_unindexed(&self, hash: KeyHash, key: &[u8], began: u64) -> Option<u64> {
+        if self.is_complete.load(Ordering::Acquire) {
+            return None;
+        }
+        let file = File::open(self.path(hash, Coding::Identity)).ok()?;
+        let (prologue, head, _) = entry::read(file, 0).ok()??;
+        if head.key != key || prologue.id > began {
+            return None;
+        }
+        self.index.versions().count_up(hash);
+        self.unlink(&slot_of(hash, &prologue));
+        Some(prologue.id)
     }
 
     /// Removes an entry whose making began before `began`; returns its id, if there was one.
     /// # Errors
     /// The key has an entry that began later, and keeps it.
     pub fn remove_older(&self, key: &[u8], began: u64) -> Result<Option<u64>, Superseded> {
+        let hash = self.hash(key);
         if self.forward_removal(key, began) {
+            self.index.remove(hash, |slot| slot.id <= began, |_| ());
             return Ok(None);
         }
-        let hash = self.hash(key);
         let mut removed = None;
         let unlink = |slot: &Slot| {
             removed = Some(slot.id);
@@ -249,7 +274,7 @@ impl Store {
         match self.index.remove(hash, |slot| slot.id <= began, unlink)
             || self.index.find(hash).is_none()
         {
-            true => Ok(removed),
+            true => Ok(removed.or_else(|| self.remove_unindexed(hash, key, began))),
             false => Err(Superseded),
         }
     }
@@ -374,7 +399,7 @@ impl Store {
         let number = self.purges.purge_seq() + 1;
         let floor = number;
         let record = JournalRecord::Floor { number, floor };
-        let outcome = match self.is_handed_over() {
+        let outcome = match self.forward_clearing() {
             true => Ok(()),
             false => journal.append(&record),
         };
@@ -439,6 +464,17 @@ impl Store {
 
     pub fn site_use(&self, site: &[u8]) -> SiteUse {
         self.index.site(xxh3_64(site))
+    }
+
+    /// Returns head and content of an entry by the hash of its key, for operators. Contents up to
+    /// `memory_bytes_max` are read whole.
+    pub fn entry(&self, hash: KeyHash, memory_bytes_max: u64) -> Option<(EntryHead, Content)> {
+        if !self.may_read() {
+            return None;
+        }
+        self.index.find(hash)?;
+        let (_, head, content) = self.read(hash, Coding::Identity, memory_bytes_max)?;
+        Some((head, content))
     }
 
     /// Reads the heads of all entries from disk, one by one; must not run on a worker's thread.

@@ -67,6 +67,13 @@ impl Versions {
         }
     }
 
+    /// All keys have another entry now, or none.
+    pub fn count_all_up(&self) {
+        for number in &self.0 {
+            number.fetch_add(STEP, Ordering::AcqRel);
+        }
+    }
+
     /// True if workers have used entries with that number since the last call.
     pub fn take_used(&self, hash: KeyHash) -> bool {
         let number = &self.0[place(hash) as usize];

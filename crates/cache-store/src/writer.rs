@@ -7,6 +7,7 @@
 
 use crate::{
     entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
+    hand_over::HandedOver,
     index::slot_of,
     private_files,
     store::Store,
@@ -196,7 +197,7 @@ impl Writer {
 
 fn refuse_if_handed_over(store: &Store) -> io::Result<()> {
     match store.is_handed_over() {
-        true => Err(io::Error::other("another server has the cache directory")),
+        true => Err(io::Error::other(HandedOver)),
         false => Ok(()),
     }
 }

@@ -14,6 +14,7 @@
 use crate::{
     Variables,
     field_lines::{Repeated, is_repeated, joined},
+    variables::FIELD_PREFIX,
 };
 use saker_http::{
     HeadView, escape,
@@ -80,8 +81,12 @@ pub struct Facts<'a> {
 /// Adds all variables of a request to `variables`, which hold what the configuration set, and
 /// nothing else.
 pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
+    let lengths = variables
+        .iter()
+        .fold(0, |lengths, (name, _)| lengths | length_bit(name.len()));
     let mut to = Target {
         among: variables.len(),
+        lengths,
         variables,
     };
     if facts.tells_fields {
@@ -98,9 +103,17 @@ pub fn push_redirected(before: &Variables, variables: &mut Variables) {
         .for_each(|(name, value)| variables.push_parts(&[b"REDIRECT_", name], &[value]));
 }
 
+/// A bit for names of a length, and of other lengths that are 64 more or less.
+#[inline]
+fn length_bit(length: usize) -> u64 {
+    1 << (length % 64)
+}
+
 struct Target<'v> {
     /// Variables of the configuration, in front.
     among: usize,
+    /// The lengths of their names: no other name is looked for among them.
+    lengths: u64,
     variables: &'v mut Variables,
 }
 
@@ -108,14 +121,25 @@ impl Target<'_> {
     #[inline]
     fn set<const N: usize>(&mut self, name: &[u8; N], value: &[u8]) {
         // Mostly the configuration has set none.
-        match self.among {
+        match self.among_of(N) {
             0 => self.variables.push_named(name, value),
             among => self.variables.set_among(among, name, value),
         }
     }
 
+    #[inline]
     fn set_field(&mut self, name: &[u8], value: &[u8]) {
-        self.variables.set_field_among(self.among, name, value);
+        let among = self.among_of(FIELD_PREFIX.len() + name.len());
+        self.variables.set_field_among(among, name, value);
+    }
+
+    /// The number of variables among which there may be one with a name of that length.
+    #[inline]
+    fn among_of(&self, length: usize) -> usize {
+        match self.lengths & length_bit(length) {
+            0 => 0,
+            _ => self.among,
+        }
     }
 
     fn set_if<const N: usize>(&mut self, name: &[u8; N], value: Option<&[u8]>) {
@@ -128,17 +152,29 @@ impl Target<'_> {
     }
 }
 
+const CONTENT_TYPE: &[u8] = b"Content-Type";
+
+/// Fields that become no variables of their names. Lengths tell for most others.
+#[inline]
+fn is_kept_back(name: &[u8], passes_authorization: bool) -> bool {
+    let is = |known: &str| is_alike(name, known.as_bytes());
+    match name.len() {
+        5 => is("Proxy"),
+        13 => !passes_authorization && is("Authorization"),
+        14 => is("Content-Length"),
+        19 => !passes_authorization && is("Proxy-Authorization"),
+        _ => false,
+    }
+}
+
 /// RFC 3875 section 4.1.18, as Apache does it: names that have more than letters, digits and
 /// hyphens are left out, since two of them could become one (unless it is said that none do); Proxy
 /// too (httpoxy); passwords, unless the configuration wants it.
 fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
     let repeated = Repeated::in_head(facts.head);
     for (at, (name, first)) in facts.head.fields().enumerate() {
-        let is = |known: &str| is_alike(name, known.as_bytes());
-        let is_hidden = is("Proxy")
-            || (!facts.passes_authorization && (is("Authorization") || is("Proxy-Authorization")));
         let is_told = facts.passes_underscores || is_plain(name);
-        if is_hidden || !is_told || is("Content-Length") {
+        if !is_told || is_kept_back(name, facts.passes_authorization) {
             continue;
         }
         let value = match repeated.may_have(name) {
@@ -146,7 +182,7 @@ fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
             true => joined(facts.head, name, first),
             false => first.into(),
         };
-        if name.eq_ignore_ascii_case(b"Content-Type") {
+        if name.len() == CONTENT_TYPE.len() && name.eq_ignore_ascii_case(CONTENT_TYPE) {
             to.set(b"CONTENT_TYPE", &value);
         } else if name.len() <= NAME_BYTES_MAX {
             to.set_field(name, &value);

@@ -48,6 +48,7 @@ impl Variables {
     }
 
     /// The same for a name of known length, whose bytes need no loop.
+    #[inline]
     pub(crate) fn push_named<const N: usize>(&mut self, name: &[u8; N], value: &[u8]) {
         self.begin(N, value.len());
         self.bytes.extend_from_slice(name);
@@ -90,7 +91,7 @@ impl Variables {
     }
 
     /// Appends the lengths, and the entry of the name and value that the caller appends next.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, name: usize, value: usize) {
         self.bytes.reserve(name + value + 2 * LENGTH_BYTES_MAX);
         match (name, value) {
@@ -179,7 +180,7 @@ impl PartialEq for Variables {
 impl Eq for Variables {}
 
 /// In front of fields of the request.
-const FIELD_PREFIX: &[u8; 5] = b"HTTP_";
+pub(crate) const FIELD_PREFIX: &[u8; 5] = b"HTTP_";
 /// Bytes of the longer form of a length.
 const LENGTH_BYTES_MAX: usize = 4;
 

@@ -4,6 +4,7 @@
 //! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks.
 //! Out of scope: what a command does.
 
+mod cluster;
 mod console;
 mod editing;
 mod release;
@@ -11,7 +12,8 @@ mod release;
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-pub use console::{Console, ConsoleCommand, TokenCommand, Top, UserCommand, UsersPlace};
+pub use cluster::{Cluster, ClusterCommand};
+pub use console::{Api, Console, ConsoleCommand, TokenCommand, Top, UserCommand, UsersPlace};
 pub use editing::{Config, Convert, Fmt, Init, Trust};
 pub use release::{Takeover, TakeoverFrom, Upgrade, Version};
 use saker_config::model::{Acme, Address};
@@ -35,7 +37,7 @@ Examples:
   saker explain http://example.org/  show which rules decide the response to a URL
 
 Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or failure,
-3 no server is running."
+3 no server is running, 4 another upgrade is under way."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -69,6 +71,7 @@ pub enum Command {
     Cluster(Cluster),
     Console(Console),
     Top(Top),
+    Api(Api),
     /// Print the JSON Schema of saker.toml, for editors
     Schema,
     /// Print the reference of all saker.toml directives as Markdown
@@ -283,6 +286,7 @@ Examples:
   saker purge https://example.org/news/     all variants of a page
   saker purge --tag product_17              all pages with a tag
   saker purge --ban 'req.url ~ ^/shop/'     all pages that match a ban expression (as in Varnish)
+  saker purge --count --ban 'obj.status == 404'   only count them
   saker purge --site example.org --soft     mark all pages of a site stale
   saker purge --all")]
 pub struct Purge {
@@ -305,6 +309,9 @@ pub struct Purge {
     /// Mark pages stale instead of removing them: they are served while being refreshed
     #[arg(long)]
     pub soft: bool,
+    /// Only count the pages that the purge would concern
+    #[arg(long, conflicts_with = "wait")]
+    pub count: bool,
     /// Wait until the purge is in force on all servers of the cluster that live, up to this time:
     /// 5s (at most 60s); exit status 2 with the names of the others
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10s", value_parser = crate::wait_time::parse)]
@@ -473,27 +480,15 @@ pub enum CacheCommand {
         #[command(flatten)]
         target: Target,
     },
-    Purge(Purge),
-    Warm(Warm),
-}
-
-/// Inspect the cluster that shares purges of the page cache
-#[derive(Debug, Args)]
-pub struct Cluster {
-    #[command(subcommand)]
-    pub command: ClusterCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ClusterCommand {
-    /// Show the servers, and whether this one is in sync (exit status 2 if not)
-    Status {
-        /// Print as JSON
-        #[arg(long)]
-        json: bool,
+    /// Print the content of an entry, up to 256 kB of it
+    Body {
+        /// Id of the entry, as `saker cache show` prints it
+        entry: String,
         #[command(flatten)]
         target: Target,
     },
+    Purge(Purge),
+    Warm(Warm),
 }
 
 /// Inspect and purge dynamic virtual hosts

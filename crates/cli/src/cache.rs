@@ -10,9 +10,15 @@ use crate::{
     output,
     status_page::{bytes, duration, grouped},
 };
-use saker_control::{CacheVerb, PurgeOrder, client};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use saker_control::{CacheVerb, ClientError, PurgeOrder, client};
 use serde_json::Value;
-use std::{fmt::Write as _, path::Path, process::ExitCode};
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
 
 /// Tags of an entry that a line of the list shows.
 const TAGS_SHOWN: usize = 4;
@@ -25,6 +31,7 @@ pub fn purge(purge: Purge) -> ExitCode {
         site,
         all,
         soft,
+        count,
         wait,
         target,
     } = purge;
@@ -40,7 +47,7 @@ pub fn purge(purge: Purge) -> ExitCode {
             "--soft cannot be combined with --ban: banned pages are removed, never stale",
         );
     }
-    let verb = CacheVerb::Purge(PurgeOrder {
+    let order = PurgeOrder {
         urls,
         tags,
         bans,
@@ -48,7 +55,11 @@ pub fn purge(purge: Purge) -> ExitCode {
         all,
         soft,
         wait_ms: wait,
-    });
+    };
+    if count {
+        return show(&target, &CacheVerb::Count(order), false, counted);
+    }
+    let verb = CacheVerb::Purge(order);
     ask_server(&target, |server| {
         let answer = client::cache(server, &verb)?;
         let sites = answer
@@ -73,6 +84,7 @@ pub fn cache(command: CacheCommand) -> ExitCode {
     match command {
         CacheCommand::Purge(what) => purge(what),
         CacheCommand::Warm(what) => crate::warm::warm(what),
+        CacheCommand::Body { entry, target } => body(&target, entry),
         CacheCommand::Stat { json, target } => show(&target, &CacheVerb::Stat, json, stat_page),
         CacheCommand::List {
             site,
@@ -84,6 +96,20 @@ pub fn cache(command: CacheCommand) -> ExitCode {
             show(&target, &CacheVerb::Show { url }, json, show_page)
         }
     }
+}
+
+/// Writes the content as it is.
+fn body(target: &crate::arguments::Target, entry: String) -> ExitCode {
+    ask_server(target, |server| {
+        let answer = client::cache(server, &CacheVerb::Body { entry })?;
+        let body = STANDARD.decode(text(&answer, "body"));
+        let body = body.map_err(|error| ClientError::Garbled(error.to_string()))?;
+        let mut out = io::stdout().lock();
+        Ok(match out.write_all(&body).and_then(|()| out.flush()) {
+            Ok(()) => ExitCode::from(OK),
+            Err(_) => ExitCode::from(CANNOT),
+        })
+    })
 }
 
 fn show(
@@ -132,7 +158,7 @@ pub fn kept_of(state_dir: &Path, url: &str) -> Vec<String> {
 
 fn kept_line(entry: &Value) -> String {
     let whose = if entry.get("is_private") == Some(&Value::Bool(true)) {
-        "one visitor"
+        "one client"
     } else {
         "all"
     };
@@ -258,6 +284,17 @@ fn site_lines(site: &Value) -> String {
     lines
 }
 
+fn counted(answer: &Value) -> String {
+    let number = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (pages, size) = (number("pages"), bytes(number("bytes")));
+    let least = match answer.get("is_cut") == Some(&Value::Bool(true)) {
+        true => "at least ",
+        false => "",
+    };
+    let noun = if pages == 1 { "page" } else { "pages" };
+    format!("{least}{} {noun}, {size}\n", grouped(pages))
+}
+
 fn list_page(answer: &Value) -> String {
     let mut page = String::new();
     for entry in entries(answer) {
@@ -310,7 +347,7 @@ fn show_page(answer: &Value) -> String {
         let number = |name: &str| entry.get(name).and_then(Value::as_i64);
         let _ = writeln!(page, "{}", text(entry, "url"));
         let whose = if entry.get("is_private") == Some(&Value::Bool(true)) {
-            "one visitor"
+            "one client"
         } else {
             "all"
         };
@@ -318,6 +355,7 @@ fn show_page(answer: &Value) -> String {
             number("age_s").map_or_else(|| "unknown".into(), |age| duration(age.unsigned_abs()));
         let rows = [
             ("status", number("status").unwrap_or(0).to_string()),
+            ("entry", text(entry, "entry")),
             ("for", format!("{whose} of {}", text(entry, "site"))),
             ("size", bytes(number("bytes").unwrap_or(0).unsigned_abs())),
             ("codings", list("codings").join(", ")),
@@ -412,6 +450,10 @@ mod tests {
             assert!(stat.contains(part), "{part} in\n{stat}");
         }
         assert!(!stat.contains("empty.example"));
+        let count = json!({ "pages": 1234, "bytes": 2_500_000, "is_cut": true });
+        assert_eq!(counted(&count), "at least 1,234 pages, 2.5 MB\n");
+        let count = json!({ "pages": 1, "bytes": 5, "is_cut": false });
+        assert_eq!(counted(&count), "1 page, 5 B\n");
         let entry = json!({ "url": "http://a/\u{1b}[2J", "bytes": 5, "fresh_for_s": -61, "tags": ["a", "b", "c", "d", "e"], "is_private": true });
         let list = list_page(&json!({ "entries": [entry], "is_cut": true }));
         assert!(

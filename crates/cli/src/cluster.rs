@@ -85,7 +85,9 @@ fn purges(answer: &Value, clients: &str) -> String {
         let _ = writeln!(page, "cleared   {times} times, last: {why}");
     }
     page.push_str(clients);
-    page.push_str("\nstate    in sync  queue  heard    version  position               node\n");
+    page.push_str(
+        "\nstate    in sync  queue  lag      heard    version  position               node\n",
+    );
     let nodes = answer.get("nodes").and_then(Value::as_array);
     for node in nodes.into_iter().flatten() {
         let number = |name: &str| node.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -100,10 +102,13 @@ fn purges(answer: &Value, clients: &str) -> String {
         };
         let _ = writeln!(
             page,
-            "{:<8} {:<7} {:>6}  {:<7}  {:<7}  {:<21}  {}{mark}{pages}",
+            "{:<8} {:<7} {:>6}  {:<7}  {:<7}  {:<7}  {:<21}  {}{mark}{pages}",
             text(node, "state"),
             if is(node, "is_in_sync") { "yes" } else { "no" },
             grouped(number("queue_records")),
+            node.get("lag_ms")
+                .and_then(Value::as_u64)
+                .map_or_else(|| "unknown".into(), |ms| duration(ms / 1000)),
             duration(number("heard_ms_ago") / 1000),
             text(node, "version"),
             text(node, "position"),
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn pages() {
-        let node = json!({ "name": "web-2", "version": "0.2.0", "state": "gone", "is_in_sync": true, "position": "7-0", "heard_ms_ago": 61_000, "pages_from": "10.0.0.2:7443" });
+        let node = json!({ "name": "web-2", "version": "0.2.0", "state": "gone", "is_in_sync": true, "position": "7-0", "heard_ms_ago": 61_000, "lag_ms": 62_000, "pages_from": "10.0.0.2:7443" });
         let status = json!({
             "node": "web-1", "id": "ab", "engine": "redis://a:6379/0", "is_connected": true, "is_in_sync": true, "staleness_ms": 200,
             "queue_records": 1234, "last_clear": "it was trimmed", "cache_clears": 2, "nodes": [node],
@@ -173,6 +178,7 @@ mod tests {
             "queue     1,234 records",
             "2 times, last: it was trimmed",
             "gone     yes",
+            " 1 min 2 s  1 min 1 s  0.2.0 ",
             "web-2, hands out pages at 10.0.0.2:7443\n",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");

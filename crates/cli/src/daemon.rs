@@ -5,7 +5,7 @@
 
 use crate::{
     arguments::{ReopenLogs, Status, Stop, Target},
-    exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
+    exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING, UPGRADE_UNDER_WAY},
     locations::{self, Absent},
     output,
     remote::Remote,
@@ -158,6 +158,7 @@ fn explain_failure(error: &ClientError) -> (u8, String) {
                 text.trim_end()
             ),
         ),
+        ClientError::UpgradeUnderWay(_) => (UPGRADE_UNDER_WAY, format!("saker: {error}\n")),
         _ => (CANNOT, format!("saker: {error}\n")),
     }
 }

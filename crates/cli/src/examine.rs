@@ -10,7 +10,10 @@ use crate::{
     source::{Source, load_apache_from, load_nginx_from, load_replacing, settle_php},
 };
 use saker_apache_syntax::{FileKind, Files as ApacheFiles, OnDiskPrivileged};
-use saker_config::{Diagnostic, Model, Severity};
+use saker_config::{
+    Diagnostic, Model, Severity,
+    completion::{self, Completion},
+};
 use saker_console::LiveChanges;
 use saker_nginx::OnDisk;
 use saker_nginx_syntax::Files as NginxFiles;
@@ -56,6 +59,19 @@ pub fn check(source: &Source, changed: Option<(&Path, &str)>) -> Vec<Diagnostic>
         found.extend(check::of_machine(&model));
     }
     found
+}
+
+/// Completes a text of one of the configuration's files.
+pub fn complete(source: &Source, file: &Path, before: &str) -> Completion {
+    match source {
+        Source::Directory(_) => Completion::default(),
+        Source::File { .. } => completion::complete(before),
+        Source::Apache { .. } => saker_apache_syntax::complete(before),
+        Source::Nginx { input, .. } => {
+            let is_main = resolved(file) == resolved(&input.file);
+            saker_nginx_syntax::complete(before, is_main)
+        }
+    }
 }
 
 /// The word for a severity.

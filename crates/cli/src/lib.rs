@@ -3,11 +3,12 @@
 //! Called by: `main.rs`. Each command is a function that returns an exit status; errors go to
 //! standard error.
 //! Caveat: exit statuses: 0 done, 1 the configuration has errors, 2 wrong usage or failure, 3 no
-//! server is running. Servers are run by a function that `main` hands in ([`Program`]).
+//! server is running, 4 another upgrade is under way. Servers are run by a function that `main` hands in ([`Program`]).
 //! Out of scope: the process; a command calls it and is over.
 
 mod address;
 pub mod apache;
+mod api;
 mod arguments;
 mod bans;
 mod cache;
@@ -25,6 +26,7 @@ mod expand;
 mod explain;
 mod explain_stream;
 mod fmt;
+mod foreign_commands;
 mod hosts;
 mod init;
 mod locations;
@@ -79,6 +81,17 @@ pub fn main(program: Program) -> ExitCode {
         // Help and version come as errors too, with an exit status of 0.
         Err(error) => {
             let _ = error.print();
+            let first = arguments.get(1).and_then(|word| word.to_str());
+            let is_unknown = matches!(
+                error.kind(),
+                ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument
+            );
+            if let Some(advice) = first
+                .filter(|_| is_unknown)
+                .and_then(foreign_commands::advice)
+            {
+                output::error(format_args!("\n  tip: {advice}\n"));
+            }
             if let Some(folder) = arguments
                 .get(1)
                 .map(Path::new)
@@ -127,6 +140,7 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::SignUrl(sign) => sign_url::sign_url(*sign),
         Command::Console(asked) => console::console(&asked),
         Command::Top(asked) => top::top(&asked),
+        Command::Api(asked) => api::api(&asked),
         Command::Hosts(hosts) => hosts::hosts(hosts.command),
         Command::Cluster(cluster) => cluster::cluster(&cluster.command),
         Command::Schema => documents::schema(),

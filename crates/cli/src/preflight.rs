@@ -28,6 +28,7 @@ pub fn problems(model: &Model) -> Vec<Diagnostic> {
         AccessLogTarget::File(path) => Some(("access log", path.as_path(), &log.origin)),
         AccessLogTarget::Stdout
         | AccessLogTarget::ByHost(_)
+        | AccessLogTarget::Below(_)
         | AccessLogTarget::Program(_)
         | AccessLogTarget::Syslog(_) => None,
     });

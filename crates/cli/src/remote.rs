@@ -22,8 +22,13 @@ use url::Url;
 const VARIABLE: &str = "SAKER_TOKEN";
 /// Time for a connection.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// Time for a part of the answer to a call; event streams send one each second.
+const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 /// Longest answer.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Gets the parts of an answer as they come; returns false to end it.
+type Take<'t> = &'t mut dyn FnMut(&[u8]) -> bool;
 
 /// The console of another server.
 #[derive(Debug)]
@@ -88,8 +93,27 @@ impl Remote {
         )
     }
 
-    /// Sends a request, and reads to the end.
-    fn exchange(&self, request: &str, patience: Duration) -> io::Result<Vec<u8>> {
+    /// Calls a route of the API. Content of an answer without an end goes to `take` as it comes,
+    /// which returns false at its end.
+    ///
+    /// # Errors
+    ///
+    /// The connection fails, or the answer is not one of a console.
+    pub fn call(
+        &self,
+        (method, target, body): (&str, &str, &str),
+        take: Take<'_>,
+    ) -> Result<(u16, Vec<u8>), ClientError> {
+        let head = self.head(method, target, body);
+        let failed = |error| ClientError::Io(PathBuf::from(self.url.as_str()), error);
+        let received = self.exchange(&head, CALL_TIME_MAX, take).map_err(failed)?;
+        let (status, content) = response(&received)
+            .ok_or_else(|| ClientError::Garbled("the answer is not one of a console".to_owned()))?;
+        Ok((status, content.to_vec()))
+    }
+
+    /// Sends a request, and reads to the end. `take` gets each part.
+    fn exchange(&self, request: &str, patience: Duration, take: Take<'_>) -> io::Result<Vec<u8>> {
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port_or_known_default().unwrap_or(443);
         let mut last = io::Error::from(io::ErrorKind::NotFound);
@@ -103,8 +127,8 @@ impl Remote {
                     stream.set_read_timeout(Some(patience))?;
                     stream.set_write_timeout(Some(patience))?;
                     return match self.url.scheme() {
-                        "https" => self.over_tls(stream, host, request),
-                        _ => plain(stream, request),
+                        "https" => self.over_tls(stream, host, (request, take)),
+                        _ => plain(stream, request, take),
                     };
                 }
                 Err(error) => last = error,
@@ -113,7 +137,12 @@ impl Remote {
         Err(last)
     }
 
-    fn over_tls(&self, mut stream: TcpStream, host: &str, request: &str) -> io::Result<Vec<u8>> {
+    fn over_tls(
+        &self,
+        mut stream: TcpStream,
+        host: &str,
+        (request, take): (&str, Take<'_>),
+    ) -> io::Result<Vec<u8>> {
         let settings = BackendTls {
             authorities: self.authorities.clone(),
             ..BackendTls::default()
@@ -132,7 +161,11 @@ impl Remote {
             out.clear();
             let count = stream.read(&mut input)?;
             let chunk = input.get(..count).unwrap_or_default();
+            let before = received.len();
             let ended = session.receive(chunk, &mut received, &mut out);
+            if !take(received.get(before..).unwrap_or_default()) {
+                return Ok(received);
+            }
             if let Err(error) = &ended {
                 // The alert tells the server why.
                 let _ = stream.write_all(&out);
@@ -157,14 +190,19 @@ fn send(session: &mut ClientSession, unsent: &mut &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn plain(mut stream: TcpStream, request: &str) -> io::Result<Vec<u8>> {
+fn plain(mut stream: TcpStream, request: &str, take: Take<'_>) -> io::Result<Vec<u8>> {
     stream.write_all(request.as_bytes())?;
     let mut received = Vec::new();
-    stream
-        .take(ANSWER_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut received)?;
-    too_long(&received)?;
-    Ok(received)
+    let mut input = vec![0; 16 << 10];
+    loop {
+        let count = stream.read(&mut input)?;
+        let chunk = input.get(..count).unwrap_or_default();
+        received.extend_from_slice(chunk);
+        if count == 0 || !take(chunk) {
+            return Ok(received);
+        }
+        too_long(&received)?;
+    }
 }
 
 fn too_long(received: &[u8]) -> io::Result<()> {
@@ -179,7 +217,8 @@ impl Channel for Remote {
         let (method, target, body) = route(request)?;
         let head = self.head(method, &target, &body);
         let failed = |error| ClientError::Io(PathBuf::from(self.url.as_str()), error);
-        let received = self.exchange(&head, patience).map_err(failed)?;
+        let received = self.exchange(&head, patience, &mut |_| true);
+        let received = received.map_err(failed)?;
         let (status, content) = response(&received)
             .ok_or_else(|| ClientError::Garbled("the answer is not one of a console".to_owned()))?;
         let answer: Value = serde_json::from_slice(content)
@@ -231,6 +270,21 @@ fn route(request: &Value) -> Result<(&'static str, String, String), ClientError>
         "cache-stat" => get("/cache", &[]),
         "cache-list" => get("/cache/entries", &["site"]),
         "cache-show" => get("/cache/entries", &["url"]),
+        "cache-body" => get("/cache/body", &["entry"]),
+        "cache-warm" => {
+            // A console takes a list at once, and no fields of requests.
+            let has_more = body["more"] == true;
+            let mut variations = body["variations"].as_array().into_iter().flatten();
+            let has_fields = variations.any(|one| *one != json!([]));
+            if has_more || has_fields {
+                let why =
+                    "--remote takes no more than 32 kB of URLs, and neither --vary nor --header";
+                return Err(ClientError::Refused(why.to_owned()));
+            }
+            post("/cache/warm", &body)
+        }
+        "cache-warm-look" => get("/cache/warm", &["job", "from"]),
+        "cache-warm-stop" => post("/cache/warm/stop", &body),
         "purge" => post("/cache/purge", &body),
         "purge-count" => {
             body["dry_run"] = true.into();

@@ -22,7 +22,7 @@ use saker_config::{
     },
 };
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -131,7 +131,8 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
         addresses(serve.https, &mut directories),
     );
     let domains = domains(serve.domain, &mut directories)?;
-    let (http, https) = with_defaults(http, https, !domains.is_empty())?;
+    let (mut http, mut https) = with_defaults(http, https, !domains.is_empty())?;
+    with_ports_of_their_own(http.iter_mut().chain(&mut https))?;
     let directory = only_directory(directories)?;
     if https.is_empty() && (serve.cert.is_some() || !domains.is_empty()) {
         return Err("--cert and --domain need an HTTPS address: add --https ADDR".into());
@@ -246,6 +247,7 @@ fn acme(authority: Option<String>, email: Option<String>, folder: Option<PathBuf
         vec![AcmeDirectory {
             url,
             external_account: None,
+            profile: None,
         }]
     });
     let usual = Acme::default();
@@ -283,6 +285,28 @@ fn with_defaults(
         )),
         (true, true) => Ok((address::parse("80")?, address::parse("443")?)),
     }
+}
+
+/// Chooses a free port for each address with port 0 that stands there a second time: listeners are
+/// told apart by their addresses. The first is bound as it is.
+fn with_ports_of_their_own<'a>(all: impl Iterator<Item = &'a mut Address>) -> Result<(), String> {
+    let mut seen: Vec<SocketAddr> = Vec::new();
+    // Kept until the end, so that each port is chosen once.
+    let mut chosen = Vec::new();
+    for address in all {
+        let Address::Tcp(address) = address else {
+            continue;
+        };
+        if address.port() == 0 && seen.contains(address) {
+            let failed = |error| format!("cannot listen on {address}: {error}");
+            let socket = TcpListener::bind(*address).map_err(failed)?;
+            *address = socket.local_addr().map_err(failed)?;
+            chosen.push(socket);
+        } else {
+            seen.push(*address);
+        }
+    }
+    Ok(())
 }
 
 fn only_directory(mut directories: Vec<PathBuf>) -> Result<PathBuf, String> {
@@ -445,6 +469,24 @@ mod tests {
             only(&["--https", "127.0.0.1:8443", "--http", "127.0.0.1:8080"]),
             (1, 1)
         );
+    }
+
+    #[test]
+    fn any_free_port_is_another_one_for_each() {
+        let scratch = TempDir::private("unit").unwrap();
+        let path = scratch.to_str().unwrap();
+        let any = "127.0.0.1:0";
+        let of = |words: &[&str]| options(&[&[path, "--state-dir", path], words].concat()).unwrap();
+        let both = of(&["--http", any, "--https", any, "--https", any]);
+        let port = |address: &Address| match address {
+            Address::Tcp(address) => address.port(),
+            Address::Unix(_) => panic!("{address}"),
+        };
+        assert_eq!(port(&both.http[0]), 0);
+        let [one, other] = [0, 1].map(|number| port(&both.https[number]));
+        assert!(one != 0 && other != 0 && one != other, "{both:?}");
+        let apart = of(&["--http", any, "--https", "127.0.0.2:0"]);
+        assert_eq!([port(&apart.http[0]), port(&apart.https[0])], [0, 0]);
     }
 
     #[test]

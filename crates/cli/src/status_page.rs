@@ -340,7 +340,8 @@ pub fn duration(seconds: u64) -> String {
 mod tests {
     use super::*;
     use saker_control::{
-        CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport,
+        CertificateReport, LastReload, MemberReport, OcspReport, ReloadReport, StatusReport,
+        UpstreamReport,
     };
 
     fn report() -> StatusReport {
@@ -419,6 +420,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         let certificate = |name: &str, not_after_unix_s| CertificateReport {
             names: vec![name.into(), "b.example".into()],
             not_after_unix_s,
+            ocsp: OcspReport::Missing,
         };
         let certificates = vec![
             certificate("a.example", 10_000_000),

@@ -10,28 +10,29 @@
 use crate::{
     arguments::{Reload, Upgrade},
     daemon,
-    exit_status::CONFIGURATION_ERRORS,
+    exit_status::{CONFIGURATION_ERRORS, UPGRADE_UNDER_WAY},
     output,
 };
 use saker_control::{
     client::{self, ClientError},
-    upgrade::{CHECK, TAKE_OVER, VARIABLE},
+    upgrade::{CHECK, FROM, TAKE_OVER, VARIABLE},
 };
 use serde_json::Value;
 use std::{
-    fs,
+    fs, io,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-/// Time for the new server to serve.
+/// Time for the new program to read the configuration, and for the new server to serve.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Time for the server of an earlier upgrade to finish its requests.
 const EARLIER_PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(20);
+const CHECK_POLL: Duration = Duration::from_millis(2);
 
 pub fn upgrade(upgrade: &Upgrade) -> ExitCode {
     daemon::ask(&upgrade.target, |state_dir| {
@@ -76,12 +77,19 @@ pub fn replace(state_dir: &Path, binary: Option<&Path>) -> Result<ExitCode, Clie
     }
     let binary = binary.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
     let program = binary.unwrap_or_else(|| before.program.clone());
-    let failed = |what: &str, error: std::io::Error| {
+    let failed = |what: &str, error: io::Error| {
         output::cannot(format_args!("{what} {}: {error}", program.display()))
     };
-    match before.command(&program, CHECK).status() {
-        Ok(status) if status.success() => {}
-        Ok(status) => {
+    match before.command(&program, CHECK).spawn().and_then(end_of) {
+        Ok(Some(status)) if status.success() => {}
+        Ok(None) => {
+            return Ok(output::cannot(format_args!(
+                "not upgraded: {} has not read the configuration within {} s; the server goes on as before",
+                program.display(),
+                PATIENCE.as_secs()
+            )));
+        }
+        Ok(Some(status)) => {
             output::error(format_args!(
                 "saker: not upgraded ({status}); the server goes on as before\n"
             ));
@@ -94,18 +102,40 @@ pub fn replace(state_dir: &Path, binary: Option<&Path>) -> Result<ExitCode, Clie
             "not upgraded: pid {pid}, the server before this one, still finishes its requests"
         )));
     }
+    if let Some(pid) = serving_pid(state_dir)?.filter(|pid| *pid != before.pid) {
+        return Ok(replaced_meanwhile(before.pid, pid));
+    }
     let child = match before.command(&program, TAKE_OVER).spawn() {
         Ok(child) => child,
         Err(error) => return Ok(failed("cannot start", error)),
     };
-    Ok(match wait(state_dir, child, before.pid)? {
-        Some(pid) => output::print(format!(
+    Ok(match wait(state_dir, child, before.pid) {
+        Outcome::Upgraded(pid) => output::print(format!(
             "upgraded: pid {} has handed over to pid {pid}\n",
             before.pid
         )),
+        Outcome::Replaced(pid) => replaced_meanwhile(before.pid, pid),
+        Outcome::UnderWay => {
+            output::error("saker: not upgraded by this command: another upgrade is under way\n");
+            ExitCode::from(UPGRADE_UNDER_WAY)
+        }
         // Its reason is on standard error.
-        None => output::cannot("not upgraded; the server goes on as before"),
+        Outcome::Failed => output::cannot("not upgraded; the server goes on as before"),
+        Outcome::NoneLeft(error) => output::cannot(format_args!(
+            "the new server has ended, and the one before it does not answer: {error}"
+        )),
     })
+}
+
+fn replaced_meanwhile(before: u64, pid: u64) -> ExitCode {
+    output::error(format_args!(
+        "saker: not upgraded by this command: another upgrade has replaced pid {before} by pid {pid} meanwhile\n"
+    ));
+    ExitCode::from(UPGRADE_UNDER_WAY)
+}
+
+fn serving_pid(state_dir: &Path) -> Result<Option<u64>, ClientError> {
+    Ok(client::status(state_dir)?["pid"].as_u64())
 }
 
 /// Waits for the end of a server that was replaced before. `Some`: its number; it goes on.
@@ -120,23 +150,83 @@ fn wait_for_earlier(state_dir: &Path) -> Result<Option<u64>, ClientError> {
     }
 }
 
-/// The number of the new server once it serves. `None`: it has ended.
-fn wait(state_dir: &Path, mut child: Child, before: u64) -> Result<Option<u64>, ClientError> {
+/// Waits for the end of the check. `None`: it took too long, and is killed.
+fn end_of(mut child: Child) -> io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match child.try_wait()? {
+            None if Instant::now() < until => thread::sleep(CHECK_POLL),
+            None => {
+                let _ = child.kill();
+                child.wait()?;
+                return Ok(None);
+            }
+            ended => return Ok(ended),
+        }
+    }
+}
+
+/// The end of an upgrade.
+enum Outcome {
+    /// The process that this command has started serves; its number.
+    Upgraded(u64),
+    /// Another process took over meanwhile.
+    Replaced(u64),
+    /// Another process is taking over.
+    UnderWay,
+    /// The server from before goes on.
+    Failed,
+    /// The process has ended, and no server answers.
+    NoneLeft(ClientError),
+}
+
+/// Returns once the new server serves, or has ended.
+fn wait(state_dir: &Path, mut child: Child, before: u64) -> Outcome {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
-        if let Ok(status) = client::status(state_dir)
-            && let Some(pid) = status["pid"].as_u64().filter(|pid| *pid != before)
-        {
-            return Ok(Some(pid));
+        let ended = child.try_wait().ok().flatten();
+        // Asked behind it: a server that has ended can't have been replaced since.
+        let serving = serving_pid(state_dir);
+        match (serving, ended) {
+            (Ok(Some(pid)), _) if pid != before && descends_from(pid, child.id()) => {
+                return Outcome::Upgraded(pid);
+            }
+            // A script in the place of the program may leave the server to itself.
+            (Ok(Some(pid)), Some(status)) if pid != before && status.success() => {
+                return Outcome::Upgraded(pid);
+            }
+            (Ok(Some(pid)), Some(_)) if pid != before => return Outcome::Replaced(pid),
+            (Ok(_), Some(status)) => {
+                return match status.code() == Some(UPGRADE_UNDER_WAY.into()) {
+                    true => Outcome::UnderWay,
+                    false => Outcome::Failed,
+                };
+            }
+            (Err(error), Some(_)) => return Outcome::NoneLeft(error),
+            (_, None) => thread::sleep(POLL),
         }
-        if child.try_wait().is_ok_and(|status| status.is_some()) {
-            return Ok(None);
-        }
-        thread::sleep(POLL);
     }
     let _ = child.kill();
     let _ = child.wait();
-    Ok(None)
+    Outcome::Failed
+}
+
+/// Returns true if it is this process, or was started by it.
+fn descends_from(mut pid: u64, ancestor: u32) -> bool {
+    while pid != u64::from(ancestor) {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+            return false;
+        };
+        // The name in parentheses may have any characters in it.
+        let parent = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        match parent {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// The running server's start.
@@ -147,6 +237,8 @@ struct Running {
     directory: Option<PathBuf>,
     environment: Vec<(String, String)>,
     uid: Option<u64>,
+    /// The user that opened the control socket.
+    listening_uid: u32,
 }
 
 impl Running {
@@ -172,13 +264,17 @@ impl Running {
                 .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
                 .collect(),
             uid: answer["uid"].as_u64(),
+            listening_uid: u32::try_from(answer["listening_uid"].as_u64()?).ok()?,
         })
     }
 
     /// The reason why the new server can't be started from here.
     fn obstacle(&self) -> Option<String> {
         let own = u64::from(rustix::process::geteuid().as_raw());
-        if let Some(uid) = self.uid.filter(|uid| *uid != own) {
+        // By its own word, and by the kernel's: what it names is about to be run.
+        let stranger =
+            Some(u64::from(self.listening_uid)).filter(|_| !client::is_trusted(self.listening_uid));
+        if let Some(uid) = self.uid.filter(|uid| *uid != own).or(stranger) {
             return Some(format!(
                 "the server was started by user {uid}, and so must the new one be: `systemctl reload` of its service, \
                  or `setpriv --reuid {uid} ... saker upgrade`"
@@ -210,6 +306,7 @@ impl Running {
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env(VARIABLE, task)
+            .env(FROM, self.pid.to_string())
             // The terminal's signals are not the server's.
             .process_group(0)
             .stdin(Stdio::null());
@@ -228,6 +325,7 @@ mod tests {
     fn origin() -> Value {
         json!({
             "pid": std::process::id(), "program": "/usr/bin/saker", "uid": rustix::process::geteuid().as_raw(),
+            "listening_uid": rustix::process::geteuid().as_raw(),
             "arguments": ["/usr/sbin/apache2", "-k", "start"], "directory": "/", "environment": { "LANG": "C" },
         })
     }
@@ -241,7 +339,16 @@ mod tests {
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["-k", "start"]);
         assert_eq!(command.get_current_dir(), Some(Path::new("/")));
         let environment: Vec<_> = command.get_envs().collect();
-        assert_eq!(environment.len(), 2, "{environment:?}");
+        assert_eq!(environment.len(), 3, "{environment:?}");
+    }
+
+    #[test]
+    fn a_new_server_is_the_child_or_descends_from_it() {
+        let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
+        assert!(descends_from(own.into(), own));
+        assert!(descends_from(own.into(), parent));
+        assert!(!descends_from(parent.into(), own));
+        assert!(!descends_from(u64::from(u32::MAX), own));
     }
 
     #[test]
@@ -250,6 +357,11 @@ mod tests {
         answer["uid"] = json!(54_321);
         let said = Running::read(&answer).unwrap().obstacle().unwrap();
         assert!(said.contains("user 54321"), "{said}");
+        // It may say what it likes.
+        let mut answer = origin();
+        answer["listening_uid"] = json!(54_322);
+        let said = Running::read(&answer).unwrap().obstacle().unwrap();
+        assert!(said.contains("user 54322"), "{said}");
         let mut answer = origin();
         answer["environment"]["NOTIFY_SOCKET"] = json!("/run/systemd/notify");
         assert_eq!(

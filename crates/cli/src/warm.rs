@@ -19,7 +19,6 @@ use std::{
     fmt::Write as _,
     fs,
     io::{self, IsTerminal, Read, Write},
-    path::Path,
     process::ExitCode,
     thread,
     time::{Duration, Instant},
@@ -47,6 +46,7 @@ pub fn warm(warm: Warm) -> ExitCode {
         variations,
         concurrency: warm.concurrency,
         rate: warm.rate,
+        site: None,
     };
     let job = Asked {
         urls,
@@ -58,9 +58,9 @@ pub fn warm(warm: Warm) -> ExitCode {
             Shows::of_terminal(warm.quiet)
         },
     };
-    daemon::ask(&warm.target, |state_dir| {
+    daemon::ask_server(&warm.target, |server| {
         let began = Instant::now();
-        let (report, reasons) = job.carry_out(state_dir)?;
+        let (report, reasons) = job.carry_out(server)?;
         let text = match warm.json {
             true => format!("{:#}\n", summary(&report, &reasons)),
             false => page(&report, &reasons, began.elapsed()),
@@ -158,8 +158,8 @@ type Reasons = BTreeMap<String, u64>;
 
 impl Asked {
     /// The last report, and why pages were not kept.
-    fn carry_out(&self, state_dir: &Path) -> Result<(Value, Reasons), ClientError> {
-        let say = |verb: WarmVerb| client::cache(state_dir, &CacheVerb::Warm(verb));
+    fn carry_out(&self, server: &daemon::Server) -> Result<(Value, Reasons), ClientError> {
+        let say = |verb: WarmVerb| client::cache(server, &CacheVerb::Warm(verb));
         let mut chunks = chunks(&self.urls).peekable();
         let first = chunks.next().unwrap_or_default().to_vec();
         let list = WarmList {

@@ -16,7 +16,6 @@ mod entries;
 mod redis_feeds;
 mod redis_log;
 mod redis_state;
-mod tls;
 
 pub use redis_feeds::RedisFeeds;
 pub use redis_log::RedisLog;
@@ -25,7 +24,7 @@ pub use redis_state::RedisState;
 use connection::{Connection, Driver, failed};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
 use rustls::pki_types::ServerName;
-use saker_cluster::{Engine, FeedsEngine, LogError, StateEngine};
+use saker_cluster::{Engine, FeedsEngine, LogError, StateEngine, tls_client_config};
 use std::{path::PathBuf, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -100,7 +99,7 @@ impl RedisEngine {
         if !self.is_tls {
             return self.converse(tcp).await;
         }
-        let config = tls::config(self.authorities.as_deref()).map_err(LogError::Failed)?;
+        let config = tls_client_config(self.authorities.as_deref()).map_err(LogError::Failed)?;
         let name = ServerName::try_from(self.host.clone()).map_err(failed)?;
         let stream = TlsConnector::from(Arc::new(config))
             .connect(name, tcp)

@@ -13,6 +13,7 @@ use crate::{
     outbox::Outbox,
     peers::PeerTable,
     position::Position,
+    position_file::PositionFile,
     publish::{PAUSE_MAX, PAUSE_MIN, in_time},
     record::{Purges, Record},
     replica::{Outcome, Replica, Target},
@@ -44,6 +45,7 @@ pub struct Follower<E> {
     pub counters: Arc<Counters>,
     /// Random; tells this process from another one with the same id.
     pub run: u64,
+    pub file: PositionFile,
 }
 
 /// State between connections.
@@ -52,6 +54,8 @@ pub struct Progress {
     replica: Option<Replica>,
     /// A record is too long to read: reading goes on behind it.
     skips: bool,
+    /// The file has an older place.
+    is_unwritten: bool,
 }
 
 impl<E: Engine> Follower<E> {
@@ -59,7 +63,7 @@ impl<E: Engine> Follower<E> {
     pub async fn run(&self) {
         let mut progress = Progress {
             replica: Position::read(&self.options.folder).map(|position| Replica { position }),
-            skips: false,
+            ..Progress::default()
         };
         if let Some(replica) = &progress.replica {
             self.peers.finish_at(&replica.position);
@@ -79,6 +83,7 @@ impl<E: Engine> Follower<E> {
                 Err(error) => error,
             };
             progress.skips |= error == LogError::TooLarge;
+            self.write_place(&mut progress);
             self.disconnected(&error);
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -91,7 +96,7 @@ impl<E: Engine> Follower<E> {
             sleep(STALENESS_LOOK).await;
             let is_over = {
                 let facts = self.shared.facts();
-                let staleness = facts.staleness(Instant::now());
+                let staleness = facts.staleness(self.options.clock.now());
                 facts.is_serving && staleness.is_none_or(|age| age > self.options.max_staleness)
             };
             if is_over {
@@ -144,17 +149,17 @@ impl<E: Engine> Follower<E> {
     ) -> Result<std::convert::Infallible, LogError> {
         let mut announced: Option<Instant> = None;
         loop {
-            let asked = Instant::now();
-            let is_due = announced.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
+            let asked = self.options.clock.now();
+            let is_due =
+                announced.is_none_or(|at| asked.saturating_duration_since(at) >= LOOK_EVERY);
             if is_due {
                 // Before the log is read: what they say they have sent must be in it.
                 self.look_at_members(log, announced.is_some()).await?;
             }
             let has_moved = self.catch_up(log, progress).await?;
+            self.write_place(progress);
             if let Some(replica) = &mut progress.replica {
-                if is_due {
-                    self.compare(replica);
-                }
+                progress.is_unwritten |= is_due && self.compare(replica);
                 self.in_sync(asked, replica);
             }
             if is_due || has_moved {
@@ -175,9 +180,9 @@ impl<E: Engine> Follower<E> {
         let origin = self.outbox.origin();
         let (forgotten, run) = {
             let mut facts = self.shared.facts();
-            let forgotten = facts.members.observe(&states, Instant::now());
+            let forgotten = facts.members.observe(&states, self.options.clock.now());
             self.peers
-                .set_peers(facts.members.peers(origin, Instant::now()));
+                .set_peers(facts.members.peers(origin, self.options.clock.now()));
             (forgotten, facts.members.run_of(origin))
         };
         for id in forgotten {
@@ -232,6 +237,7 @@ impl<E: Engine> Follower<E> {
             }
             if !new.is_empty() {
                 has_moved = true;
+                progress.is_unwritten = true;
                 self.apply(replica, new);
             }
             if is_end {
@@ -267,14 +273,15 @@ impl<E: Engine> Follower<E> {
             .add_from_any_thread(Metric::ClusterReceived, received);
         self.shared.facts().received += received;
         self.peers.finish(new, &replica.position.seen);
-        self.keep(&replica.position);
+        self.shared.facts().position = replica.position.id;
     }
 
-    /// Checks that the purges that others have sent have come.
-    fn compare(&self, replica: &mut Replica) {
+    /// Checks that the purges that others have sent have come. Returns true if more is known of
+    /// the servers.
+    fn compare(&self, replica: &mut Replica) -> bool {
         let origin = self.outbox.origin();
         let sent = self.shared.facts().members.sent();
-        let mut missing = Vec::new();
+        let (mut missing, known) = (Vec::new(), replica.position.seen.len());
         for (other, sent) in sent.into_iter().filter(|(other, _)| *other != origin) {
             if let Some(why) = replica.missing(other, sent) {
                 self.peers.lose(other, sent);
@@ -283,9 +290,9 @@ impl<E: Engine> Follower<E> {
         }
         if let Some(why) = missing.first() {
             self.clear(why);
-            self.keep(&replica.position);
         }
         self.peers.finish(&[], &replica.position.seen);
+        !missing.is_empty() || replica.position.seen.len() != known
     }
 
     /// Goes on from the newest record, with an empty cache.
@@ -307,8 +314,9 @@ impl<E: Engine> Follower<E> {
         self.peers.begin_at(&position);
         self.clear(why);
         self.peers.finish_at(&position);
-        self.keep(&position);
+        self.shared.facts().position = position.id;
         progress.replica = Some(Replica { position });
+        progress.is_unwritten = true;
         Ok(())
     }
 
@@ -333,10 +341,15 @@ impl<E: Engine> Follower<E> {
         error_log::log(&message::CLUSTER_CLEARED, format_args!("{why}"));
     }
 
-    fn keep(&self, position: &Position) {
-        self.shared.facts().position = position.id;
-        // After a start, an older place is read from again, which purges more than necessary.
-        let _ = position.write(&self.options.folder);
+    /// Has the place written down, unless one was a moment ago.
+    fn write_place(&self, progress: &mut Progress) {
+        if let Some(replica) = progress.replica.as_ref().filter(|_| progress.is_unwritten) {
+            let now = self.options.clock.now();
+            progress.is_unwritten =
+                !self
+                    .file
+                    .write_in_time(&self.options.folder, &replica.position, now);
+        }
     }
 
     fn in_sync(&self, asked: Instant, replica: &Replica) {
@@ -361,18 +374,27 @@ impl<E: Engine> Follower<E> {
         self.shared.facts().is_serving = serves;
     }
 
+    /// Time since this server was started.
+    fn age(&self) -> Duration {
+        let now = self.options.clock.now();
+        now.saturating_duration_since(self.options.started)
+    }
+
     fn announcement(&self) -> String {
         let facts = self.shared.facts();
         Announcement {
             run: self.run,
             name: self.options.name.clone(),
             version: self.options.version.clone(),
-            stamp: self.options.started.elapsed().as_micros() as u64,
+            stamp: self.age().as_micros() as u64,
             position: facts.position,
             sent: self.outbox.sent_seq(),
             waiting: self.outbox.waiting().0,
             is_serving: facts.is_serving,
             peer: self.options.peer,
+            stale_ms: facts
+                .staleness(self.options.clock.now())
+                .map(|age| age.as_millis() as u64),
         }
         .to_string()
     }

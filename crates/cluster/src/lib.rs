@@ -12,6 +12,7 @@
 //! Out of scope: the engines ([`Engine`] has one crate each), and what purges mean for entries.
 
 mod clients;
+mod clock;
 mod follow;
 mod log;
 mod members;
@@ -21,16 +22,21 @@ mod outbox;
 mod own_thread;
 mod peers;
 mod position;
+mod position_file;
 mod publish;
 mod record;
 mod replica;
 mod secret;
 mod shared;
+#[cfg(test)]
+mod simulation;
 mod state;
+mod tls;
 
 pub use clients::{
     BanRow, ClientNode, ClientOptions, ClientReport, ClientTarget, Feed, Feeds, FeedsEngine,
 };
+pub use clock::Clock;
 pub use log::{Engine, Entry, EntryId, Log, LogError};
 pub use members::{MEMBERS_MAX, MemberReport, MemberState};
 pub use node::{Acknowledged, Node, NodeQueue};
@@ -40,3 +46,4 @@ pub use replica::Target;
 pub use secret::{SECRET_BYTES_MIN, Sealer, Secret, Signer};
 pub use shared::Report;
 pub use state::{FolderEngine, Held, Lock, SharedState, StateEngine, StateNode, Store};
+pub use tls::tls_client_config;

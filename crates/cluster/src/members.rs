@@ -8,7 +8,7 @@
 
 use crate::{log::EntryId, peers::Peer};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::SocketAddr,
     time::{Duration, Instant},
@@ -28,6 +28,9 @@ const NAME_BYTES_MAX: usize = 64;
 /// Begin of the word with the address for pages.
 const PEER: &str = "peer=";
 
+/// Begin of the word with the age of what the server knows.
+const STALE: &str = "stale=";
+
 /// An announcement: words separated by spaces. Later versions append words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
@@ -44,6 +47,9 @@ pub struct Announcement {
     pub is_serving: bool,
     /// Address at which the others can ask it for pages.
     pub peer: Option<SocketAddr>,
+    /// Milliseconds since it last knew that it had read all purges. `None`: it never did, or has a
+    /// version that does not say.
+    pub stale_ms: Option<u64>,
 }
 
 impl fmt::Display for Announcement {
@@ -64,8 +70,11 @@ impl fmt::Display for Announcement {
                 "waiting"
             },
         )?;
-        match &self.peer {
-            Some(address) => write!(f, " {PEER}{address}"),
+        if let Some(address) = &self.peer {
+            write!(f, " {PEER}{address}")?;
+        }
+        match self.stale_ms {
+            Some(stale_ms) => write!(f, " {STALE}{stale_ms}"),
             None => Ok(()),
         }
     }
@@ -79,7 +88,7 @@ impl Announcement {
             .parse::<u32>()
             .ok()
             .filter(|version| *version >= 1)?;
-        Some(Announcement {
+        let mut announced = Announcement {
             run: u64::from_str_radix(words.next()?, 16).ok()?,
             name: word(words.next()?)?,
             version: word(words.next()?)?,
@@ -88,10 +97,17 @@ impl Announcement {
             sent: words.next()?.parse().ok()?,
             waiting: words.next()?.parse().ok()?,
             is_serving: words.next()? == "serving",
-            peer: words
-                .find_map(|word| word.strip_prefix(PEER))
-                .and_then(|address| address.parse().ok()),
-        })
+            peer: None,
+            stale_ms: None,
+        };
+        for word in words {
+            if let Some(address) = word.strip_prefix(PEER) {
+                announced.peer = announced.peer.or_else(|| address.parse().ok());
+            } else if let Some(stale_ms) = word.strip_prefix(STALE) {
+                announced.stale_ms = announced.stale_ms.or_else(|| stale_ms.parse().ok());
+            }
+        }
+        Some(announced)
     }
 }
 
@@ -138,6 +154,8 @@ pub struct MemberReport {
     pub is_serving: bool,
     pub peer: Option<SocketAddr>,
     pub heard_ms_ago: u64,
+    /// At most so long ago it had read all purges. `None`: it never had, as far as is known.
+    pub lag_ms: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -153,14 +171,14 @@ pub struct Members(BTreeMap<u64, Member>);
 impl Members {
     /// Notes announcements; returns the ids of servers to forget.
     pub fn observe(&mut self, states: &[(String, String)], now: Instant) -> Vec<String> {
-        let mut known = Vec::new();
+        let mut known = BTreeSet::new();
         for (id, text) in states.iter().take(MEMBERS_MAX) {
             let (Ok(id), Some(announced)) =
                 (u64::from_str_radix(id, 16), Announcement::parse(text))
             else {
                 continue;
             };
-            known.push(id);
+            known.insert(id);
             let member = self.0.entry(id).or_insert_with(|| Member {
                 last: announced.clone(),
                 changed: now,
@@ -197,6 +215,10 @@ impl Members {
                 is_serving: member.last.is_serving,
                 peer: member.last.peer,
                 heard_ms_ago: silence.as_millis() as u64,
+                lag_ms: member
+                    .last
+                    .stale_ms
+                    .map(|stale_ms| stale_ms.saturating_add(silence.as_millis() as u64)),
             }
         };
         self.0.iter().map(report).collect()
@@ -252,12 +274,15 @@ mod tests {
             waiting: 0,
             is_serving: true,
             peer: None,
+            stale_ms: None,
         }
     }
 
     #[test]
     fn announcements_come_back_and_later_words_do_not_matter() {
         let text = announcement(1).to_string();
+        // Servers of two versions read each other's: the words of version 1 stay as they are.
+        assert_eq!(text, "1 ab web-1 0.2.0 1 5-1 3 0 serving");
         assert_eq!(Announcement::parse(&text), Some(announcement(1)));
         let later = text.replacen("1 ", "2 ", 1) + " more words";
         assert_eq!(Announcement::parse(&later), Some(announcement(1)));
@@ -268,6 +293,29 @@ mod tests {
         let text_with_peer = with_peer.to_string();
         assert_eq!(text_with_peer, format!("{text} peer=10.0.0.1:7443"));
         assert_eq!(Announcement::parse(&text_with_peer), Some(with_peer));
+        let stale = Announcement {
+            stale_ms: Some(1_500),
+            peer: Some(([10, 0, 0, 1], 7443).into()),
+            ..announcement(1)
+        };
+        let text_with_both = stale.to_string();
+        assert_eq!(
+            text_with_both,
+            format!("{text} peer=10.0.0.1:7443 stale=1500")
+        );
+        assert_eq!(Announcement::parse(&text_with_both), Some(stale));
+        for odd in ["stale=", "stale=-1", "stale=x"] {
+            let odd = format!("{text} {odd}");
+            assert_eq!(Announcement::parse(&odd), Some(announcement(1)));
+        }
+        let mut members = Members::default();
+        let start = Instant::now();
+        members.observe(&[(key(7), text_with_both)], start);
+        let later = start + Duration::from_millis(200);
+        assert_eq!(members.reports(later)[0].lag_ms, Some(1_700));
+        members.observe(&[(key(7), format!("{text} stale={}", u64::MAX))], later);
+        let report = &members.reports(later + Duration::from_millis(200))[0];
+        assert_eq!(report.lag_ms, Some(u64::MAX), "hostile");
         let odd = format!("{text} peer=shop.example:7443");
         assert_eq!(Announcement::parse(&odd), Some(announcement(1)));
         for wrong in [

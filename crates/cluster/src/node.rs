@@ -6,6 +6,7 @@
 //! Out of scope: configuration.
 
 use crate::{
+    clock::Clock,
     follow::Follower,
     log::{Engine, EntryId, Log},
     members::{self, MemberReport, MemberState},
@@ -13,6 +14,7 @@ use crate::{
     outbox::{Outbox, QUEUE_BYTES_MAX},
     own_thread::{OwnThread, Stopped},
     peers::PeerTable,
+    position_file::PositionFile,
     publish::{Publisher, in_time},
     record::{Purges, Record},
     replica::Target,
@@ -82,7 +84,7 @@ impl Node {
             options.name = members::key(outbox.origin());
         }
         let shared = Arc::<Shared>::default();
-        let peers = Arc::new(PeerTable::new(Arc::clone(&outbox)));
+        let peers = Arc::new(PeerTable::new(Arc::clone(&outbox), options.clock.clone()));
         let (shown, engine) = (engine.shown(), Arc::new(engine));
         let (waits, inbox) = mpsc::unbounded_channel();
         let follower = Follower {
@@ -93,7 +95,8 @@ impl Node {
             peers: Arc::clone(&peers),
             target,
             counters: Arc::clone(&counters),
-            run: options.started.elapsed().as_nanos() as u64 ^ outbox.random_run()?,
+            run: outbox.random_run()?,
+            file: PositionFile::default(),
         };
         let publisher = Publisher {
             engine: Arc::clone(&engine),
@@ -132,7 +135,7 @@ impl Node {
     /// Waits until a purge is in force on all servers that live, or the time is over.
     pub async fn wait_for(&self, seq: u64, time: Duration) -> Acknowledged {
         let (answer, answered) = oneshot::channel();
-        let until = Instant::now() + time;
+        let until = self.options.clock.now() + time;
         let _ = self.waits.send(Wait { seq, until, answer });
         // The thread has ended: nothing more is sent.
         answered.await.unwrap_or_default()
@@ -140,7 +143,7 @@ impl Node {
 
     pub fn report(&self) -> Report {
         let (waiting, waiting_bytes) = self.outbox.waiting();
-        let now = Instant::now();
+        let now = self.options.clock.now();
         let facts = self.shared.facts();
         let staleness = facts.staleness(now);
         Report {
@@ -210,6 +213,7 @@ async fn live<E: Engine>(
         () = publisher.run() => {}
         () = acknowledge(waits, &follower) => {}
     }
+    follower.file.finish().await;
     if follower.shared.facts().is_connected {
         let _ = timeout(LAST_SEND, say_goodbye(&publisher)).await;
     }
@@ -227,9 +231,10 @@ async fn say_goodbye<E: Engine>(publisher: &Publisher<E>) -> Option<()> {
 async fn acknowledge<E: Engine>(mut waits: mpsc::UnboundedReceiver<Wait>, follower: &Follower<E>) {
     while let Some(wait) = waits.recv().await {
         let (engine, shared) = (Arc::clone(&follower.engine), Arc::clone(&follower.shared));
-        let own = follower.outbox.origin();
+        let (own, clock) = (follower.outbox.origin(), follower.options.clock.clone());
         tokio::task::spawn_local(async move {
-            let outcome = acknowledged(&*engine, &shared, own, wait.seq, wait.until).await;
+            let state = (&*shared, &clock);
+            let outcome = acknowledged(&*engine, state, own, wait.seq, wait.until).await;
             // It may have ended before.
             let _ = wait.answer.send(outcome);
         });
@@ -239,7 +244,7 @@ async fn acknowledge<E: Engine>(mut waits: mpsc::UnboundedReceiver<Wait>, follow
 
 async fn acknowledged<E: Engine>(
     engine: &E,
-    shared: &Shared,
+    (shared, clock): (&Shared, &Clock),
     own: u64,
     seq: u64,
     until: Instant,
@@ -260,12 +265,12 @@ async fn acknowledged<E: Engine>(
         let reports = {
             let mut facts = shared.facts();
             if let Some(states) = &states {
-                facts.members.observe(states, Instant::now());
+                facts.members.observe(states, clock.now());
             }
-            facts.members.reports(Instant::now())
+            facts.members.reports(clock.now())
         };
         (outcome.by, outcome.missing) = sorted(&reports, own, place, outcome.is_sent);
-        if states.is_some() && outcome.missing.is_empty() || Instant::now() >= until {
+        if states.is_some() && outcome.missing.is_empty() || clock.now() >= until {
             return outcome;
         }
         if states.is_none() && outcome.is_sent && log.is_some() {

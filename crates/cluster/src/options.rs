@@ -3,6 +3,7 @@
 //! Called by: `node` and `follow`.
 //! Out of scope: the configuration they are read from.
 
+use crate::clock::Clock;
 use std::{
     net::SocketAddr,
     path::PathBuf,
@@ -19,6 +20,7 @@ pub struct NodeOptions {
     pub version: String,
     pub max_staleness: Duration,
     pub started: Instant,
+    pub clock: Clock,
     /// Address at which the others can ask this server for pages.
     pub peer: Option<SocketAddr>,
 }

@@ -119,6 +119,13 @@ impl Outbox {
         Ok((outbox, records.into_iter().chain(everything).collect()))
     }
 
+    /// A new queue of a server with this id.
+    #[cfg(test)]
+    pub fn create_as(folder: &Path, origin: u64) -> io::Result<()> {
+        fs::write(folder.join(FILE), head(origin, 1))?;
+        fs::write(folder.join(COMPLETE), b"")
+    }
+
     /// Random id of this server, which stays with the directory.
     pub fn origin(&self) -> u64 {
         self.queue().origin

@@ -11,6 +11,7 @@
 //! Out of scope: asking and answering (`saker_page_cache::peers`).
 
 use crate::{
+    clock::Clock,
     log::{Entry, EntryId},
     outbox::Outbox,
     position::Position,
@@ -105,6 +106,7 @@ struct Places {
 /// The servers that hand each other pages, as this one knows them.
 pub struct PeerTable {
     outbox: Arc<Outbox>,
+    clock: Clock,
     peers: Mutex<Arc<[Peer]>>,
     paused: Mutex<HashMap<SocketAddr, Instant>>,
     places: Mutex<Places>,
@@ -112,9 +114,10 @@ pub struct PeerTable {
 }
 
 impl PeerTable {
-    pub(crate) fn new(outbox: Arc<Outbox>) -> PeerTable {
+    pub(crate) fn new(outbox: Arc<Outbox>, clock: Clock) -> PeerTable {
         PeerTable {
             outbox,
+            clock,
             peers: Mutex::new(Arc::from([])),
             paused: Mutex::default(),
             places: Mutex::default(),
@@ -128,7 +131,7 @@ impl PeerTable {
     pub fn chosen(&self, url: &[u8]) -> Vec<Peer> {
         let peers = Arc::clone(&self.peers.lock().unwrap_or_else(PoisonError::into_inner));
         let own = xxh3_64_with_seed(url, self.outbox.origin());
-        let now = Instant::now();
+        let now = self.clock.now();
         let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         let is_paused = |peer: &&Peer| paused.get(&peer.address).is_some_and(|until| now < *until);
         let mut better: Vec<(u64, Peer)> = peers
@@ -144,7 +147,7 @@ impl PeerTable {
 
     /// Does not ask a server for a while, since it could not be reached.
     pub fn pause(&self, peer: Peer) {
-        let until = Instant::now() + PAUSE;
+        let until = self.clock.now() + PAUSE;
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         paused.insert(peer.address, until);
     }
@@ -162,7 +165,7 @@ impl PeerTable {
     pub fn required(&self) -> Option<RequiredPlace> {
         let (own, last_seq) = (self.outbox.origin(), self.outbox.last_seq());
         let mut places = self.places();
-        let now = Instant::now();
+        let now = self.clock.now();
         places
             .lost
             .retain(|(.., at)| now.duration_since(*at) < LOST_FOR);
@@ -182,7 +185,8 @@ impl PeerTable {
     /// True if everything is in force here that a server with that place has in force.
     pub fn has(&self, required: &RequiredPlace) -> bool {
         let places = self.places();
-        let looked = places.looked.map(|at| at.elapsed());
+        let now = self.clock.now();
+        let looked = places.looked.map(|at| now.saturating_duration_since(at));
         places.is_serving
             && looked.is_some_and(|age| age < LOOKED_WITHIN)
             && places.has_read((required.id, required.hash))
@@ -247,7 +251,7 @@ impl PeerTable {
     pub(crate) fn lose(&self, origin: u64, seq: u64) {
         let mut places = self.places();
         places.lost.retain(|(other, ..)| *other != origin);
-        places.lost.push((origin, seq, Instant::now()));
+        places.lost.push((origin, seq, self.clock.now()));
     }
 
     pub(crate) fn set_serving(&self, is_serving: bool) {

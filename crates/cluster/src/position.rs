@@ -1,6 +1,6 @@
 //! The place in the log up to which purges are in force here, kept in the page cache's directory.
 //!
-//! Called by: the replica.
+//! Called by: `replica`, which moves it, and `position_file`, which writes it.
 //! Caveat: a place is a record with the hash of its content. Where the log has another record
 //! there, or none, it was trimmed, emptied, restored or replaced since, and purges may be missing.
 //! The file has a version and a checksum; one that cannot be read counts as no place.
@@ -129,6 +129,8 @@ mod tests {
     use super::*;
     use saker_testkit::TempDir;
 
+    const RECORDED: &str = "534b434c504f53310500000000000000000000000000000011cdb280646cf0ea0100000000000000070000000000000009000000000000003d6b0cfb04d39dab";
+
     fn entry(major: u64, payload: Option<&[u8]>) -> Entry {
         Entry {
             id: EntryId { major, minor: 0 },
@@ -154,6 +156,18 @@ mod tests {
             fs::write(&path, &whole[..at]).unwrap();
             assert_eq!(Position::read(&dir), None, "cut at {at}");
         }
+    }
+
+    /// The bytes of a place: a server of the next version goes on from them.
+    #[test]
+    fn a_place_of_an_earlier_version_is_read_and_written() {
+        let dir = TempDir::new("cluster-position-recorded").unwrap();
+        let mut position = Position::at(&entry(5, Some(b"x")));
+        position.note(7, 9);
+        position.write(&dir).unwrap();
+        let written = fs::read(dir.join(FILE)).unwrap();
+        let hex: String = written.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, RECORDED);
     }
 
     #[test]

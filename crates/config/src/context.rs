@@ -175,7 +175,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         CLUSTER,
         "cluster",
         "[cluster]",
-        "Servers that share purges, bans, limits, and certificates, over Redis, Valkey, or PostgreSQL \
+        "Servers that share purges, bans, limits, and certificates, over Redis, Valkey, PostgreSQL, or NATS \
          (docs/cluster.md). At most once in all files together.",
     ),
     context(

@@ -8,8 +8,8 @@
 
 use crate::{
     context::{
-        AUTH, CACHE, COMPRESSION, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, SITE_TLS,
-        THROTTLE, UPSTREAM, WHEN,
+        AUTH, CACHE, COMPRESSION, Contexts, FILE, LIMITS, LISTENER, MATCHER, ROUTE, SERVER, SITE,
+        SITE_TLS, THROTTLE, UPSTREAM, WHEN,
     },
     suggest,
 };
@@ -71,6 +71,9 @@ const WORDS: &[ForeignWord] = &[
     word("if ifs acl matcher_if if_request_method http-request_deny", ROUTE, "match", "match = { method = \"POST\" }\ndeny = true"),
     word("deny_all deny allow Require Order Satisfy allow_from remote_ip ipAllowList ipWhiteList", ROUTE, "match", "match = { path = \"/admin/*\", not = { client = \"10.0.0.0/8\" } }\ndeny = true"),
     word("error_page_404 RewriteMap", FILE, "map", "map.moved = { source = \"$uri\", file = \"redirects.txt\" }"),
+    word("user_agent http_user_agent BrowserMatch header_regexp", MATCHER, "header", "header = { User-Agent = \"~*bot\" }"),
+    word("ip src geo", MATCHER, "client", "client = \"192.0.2.0/24\""),
+    word("Options", SITE, "listing", "listing = false"),
     // Upstreams.
     word("proxy_pass ProxyPassMatch reverse_proxy proxy.server default_backend use_backend forward_to php_fastcgi_proxy", ROUTE, "proxy", "path = \"/app/*\"\nproxy = \"http://127.0.0.1:3000\""),
     word("websocket websockets proxy_http_version upgrade_websocket", ROUTE, "proxy", "path = \"/socket\"\nproxy = \"http://127.0.0.1:3000\""),
@@ -110,6 +113,7 @@ const WORDS: &[ForeignWord] = &[
     word("key cache_key hash_data vary_by", CACHE, "key_headers", "key_headers = [\"X-App\"]"),
     word("cache_bypass no_cache proxy_cache_bypass proxy_no_cache fastcgi_cache_bypass fastcgi_no_cache CacheDisable bypass skip skip_cache exclude", WHEN, "cache", "match = { cookie = { session = true } }\ncache = false"),
     word("use_stale proxy_cache_use_stale fastcgi_cache_use_stale", CACHE, "stale_if_error", "stale_if_error = \"1h\""),
+    word("expires ExpiresDefault add_header header", WHEN, "headers", "match = { path = \"*.css\" }\nheaders = { Cache-Control = \"max-age=604800\" }"),
     word("hsts stsSeconds strict_transport_security", SITE, "headers", "headers = { Strict-Transport-Security = \"max-age=63072000\" }"),
     word("cors access_control_allow_origin", SITE, "headers", "headers = { Access-Control-Allow-Origin = \"https://app.example\" }"),
     word("access_log_format log_fields", SITE, "access_log", "access_log = { path = \"access.log\", format = \"json\" }"),
@@ -137,8 +141,14 @@ const BLOCKS: &[(&str, &str)] = &[
         "index = [\"index.html\", \"index.php\"] in [[site]]",
     ),
     ("server", "[[site]] with names = [\"example.org\"]"),
-    ("http", "nothing around [[site]]"),
-    ("events", "nothing: there is no such block"),
+    (
+        "http",
+        "nothing around [[site]]; `saker run --nginx FILE` runs nginx's file as it is",
+    ),
+    (
+        "events",
+        "nothing; `saker run --nginx FILE` runs nginx's file as it is",
+    ),
     ("frontend", "[[listener]] and [[site]]"),
     ("defaults", "[limits]"),
     ("global", "[server]"),
@@ -148,7 +158,10 @@ const BLOCKS: &[(&str, &str)] = &[
     ),
     ("<IfModule", "nothing: features need no modules"),
     ("<Directory", "[[site.route]] with path = \"/img/*\""),
-    ("<VirtualHost", "[[site]] with names = [\"example.org\"]"),
+    (
+        "<VirtualHost",
+        "[[site]] with names = [\"example.org\"]; `saker run --apache FILE` runs Apache's file as it is",
+    ),
     ("<Location", "[[site.route]] with path = \"/img/*\""),
     ("<Files", "[[site.route]] with path = \"*.inc\""),
     ("LoadModule", "nothing: features need no modules"),
@@ -276,6 +289,7 @@ mod tests {
             (AUTH, "[site.auth]\nrealm = \"Staff\"\n"),
             (CACHE, "[site.cache]\n"),
             (WHEN, "[[site.when]]\n"),
+            (MATCHER, "[[site.route]]\ndeny = true\n[site.route.match]\n"),
         ];
         if let Some((_, header)) = inside.iter().find(|(home, _)| *home == row.home) {
             let secure = match row.home == SITE_TLS {

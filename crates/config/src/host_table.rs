@@ -130,7 +130,7 @@ impl HostTable {
         local: IpAddr,
         host: &[u8],
     ) -> Option<(usize, Choice)> {
-        let listening = self.on(listener)?;
+        let listening = self.on(listener, local)?;
         listening
             .by_local
             .get(&local.to_canonical())
@@ -167,7 +167,7 @@ impl HostTable {
         local: IpAddr,
         path: &[u8],
     ) -> Option<(usize, Choice)> {
-        let listening = self.on(listener)?;
+        let listening = self.on(listener, local)?;
         let hosts = listening
             .by_local
             .get(&local.to_canonical())
@@ -187,14 +187,21 @@ impl HostTable {
     /// Returns whether the choice depends on the local address of the connection, not only on the
     /// listener.
     pub fn depends_on_local(&self, listener: &Address) -> bool {
-        self.on(listener)
-            .is_some_and(|listening| !listening.by_local.is_empty())
-    }
-
-    fn on(&self, listener: &Address) -> Option<&Listening> {
         self.by_listener
             .iter()
             .find(|row| row.0 == *listener)
+            .map(|row| &row.1)
+            .is_some_and(|listening| !listening.by_local.is_empty())
+    }
+
+    fn on(&self, listener: &Address, local: IpAddr) -> Option<&Listening> {
+        let rows = || self.by_listener.iter();
+        let local = || Address::Tcp(SocketAddr::new(local.to_canonical(), port(listener)));
+        rows()
+            .find(|row| row.0 == *listener)
+            // A connection from before a reload that has moved the listener.
+            .or_else(|| rows().find(|row| row.0 == local()))
+            .or_else(|| rows().find(|row| row.0.covers(&local())))
             .map(|row| &row.1)
     }
 }

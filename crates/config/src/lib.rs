@@ -8,6 +8,7 @@
 //! Out of scope: Apache's configuration language, whose front end makes the same model.
 
 pub mod cipher_lists;
+pub mod completion;
 pub mod form;
 pub mod host_table;
 pub mod model;

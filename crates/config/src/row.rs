@@ -150,13 +150,18 @@ pub(crate) trait Draft: Sized + 'static {
 
     /// Sets all values of a table.
     fn fill(&mut self, fields: &Fields) {
-        for (key, given) in &fields.values {
-            let unset = self.set(*key, given.clone());
-            debug_assert!(unset.is_none(), "no row of the draft has {key:?}");
-        }
-        for key in &fields.unread {
-            self.note_unread(*key);
-        }
+        fill(self, fields);
+    }
+}
+
+/// [`Draft::fill`] key by key.
+pub(crate) fn fill<T: Draft>(draft: &mut T, fields: &Fields) {
+    for (key, given) in &fields.values {
+        let unset = draft.set(*key, given.clone());
+        debug_assert!(unset.is_none(), "no row of the draft has {key:?}");
+    }
+    for key in &fields.unread {
+        draft.note_unread(*key);
     }
 }
 

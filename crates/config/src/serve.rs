@@ -8,6 +8,7 @@ use crate::model::{
     Hosts, Htaccess, Http3, Limits, Listener, ListenerTls, Model, Origin, Php, PhpPools,
     PhpProgram, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
+use saker_telemetry::access_log::Escapes;
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 /// Options of the command line.
@@ -184,6 +185,7 @@ fn site(options: ServeOptions) -> Site {
         target,
         format: "combined".into(),
         is_items: false,
+        escapes: Escapes::Apache,
         condition: None,
         rotation: None,
         mask: Arc::default(),

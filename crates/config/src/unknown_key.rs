@@ -7,6 +7,7 @@ use crate::{
     context::{CACHE, ContextRow, Contexts, FILE, LIMITS, LISTENER, ROUTE, SERVER, SITE, UPSTREAM},
     diagnostic::quoted,
     foreign_words,
+    kind::Kind,
     row::{Catalog, Directive},
     suggest,
 };
@@ -80,7 +81,11 @@ fn foreign(
         true => context,
         false => row.contexts.each().next()?.context,
     };
-    Some(format!("use `{}` {}", row.name, home.location()))
+    let place = format!("use `{}` {}", row.name, home.location());
+    Some(match row.kind {
+        Kind::Sections(_) if home == FILE => format!("{place}, as [[{}]]", row.name),
+        _ => place,
+    })
 }
 
 fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {

@@ -141,6 +141,13 @@
         [one.names.join(", ")], [`${one.days_left} days`, one.days_left < 7 ? "number s5" : "number"],
       ]);
       table(document.getElementById("certificates"), ["Names", "Left"], certificates);
+      const nodes = (report.cluster?.nodes ?? []).map((node) => [
+        [node.name + (node.is_this ? " (this one)" : "")], [node.state, node.state === "alive" ? "" : "s5"],
+        [node.is_in_sync ? "yes" : "no", node.is_in_sync ? "" : "s5"],
+        [node.lag_ms === null ? "–" : `${number(node.lag_ms / 1000)} s`, "number"], [String(node.queue_records), "number"],
+      ]);
+      document.getElementById("cluster-part").hidden = !report.cluster;
+      table(document.getElementById("cluster"), ["Server", "State", "In sync", "Lag", "Queue"], nodes);
     };
 
     const tops = async () => {
@@ -149,13 +156,13 @@
         const found = await answer.json();
         for (const holder of document.querySelectorAll("[data-top]")) {
           const name = holder.dataset.top;
-          const rows = (found[name] ?? []).map((row) => {
-            const all = row.hits + row.misses + row.passes;
-            const rate = name === "prefixes" ? [[shown(100 * row.hits / all, "percent"), "number"]] : [];
-            return [[row.text, "long"], [String(row.count), "number"], ...rate];
-          });
-          const rate = name === "prefixes" ? ["Hits"] : [];
-          table(holder, [holder.dataset.heads, "Requests", ...rate], rows);
+          const [heads, cells] = {
+            prefixes: [["Hits"], (row) => [[shown(100 * row.hits / (row.hits + row.misses + row.passes), "percent"), "number"]]],
+            passes: [["Cause", "Rule", "What would help"],
+              (row) => [[[row.cause, ...(row.fields ?? [])].join(" · "), "long"], [row.rule ?? "", "long"], [row.help ?? "", "long"]]],
+          }[name] ?? [[], () => []];
+          const rows = (found[name] ?? []).map((row) => [[row.text, "long"], [String(row.count), "number"], ...cells(row)]);
+          table(holder, [holder.dataset.heads, "Requests", ...heads], rows);
           const scroll = holder.querySelector(".scroll");
           if (scroll) { scroll.setAttribute("role", "region"); scroll.setAttribute("aria-label", name.replaceAll("_", " ")); }
         }

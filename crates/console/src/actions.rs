@@ -7,6 +7,7 @@
 use crate::{
     Backend, api, assets, audit, ban_pages, cache_orders, cookie,
     editor::{self, normalized},
+    entry_pages,
     exchange::{Form, Request, Response},
     gate::Admitted,
     log_in_pages, log_pages, owner_pages,
@@ -26,7 +27,7 @@ pub async fn answer(backend: &Rc<dyn Backend>, request: &Request, admitted: &Adm
     match &admitted.identity {
         None => public(backend, request, action).await,
         Some(identity) if admitted.route.path.starts_with("/api/") => {
-            api::answer(&**backend, request, (action, identity)).await
+            api::answer(&**backend, request, (admitted.route, identity)).await
         }
         Some(identity) => page(&**backend, request, (action, identity)).await,
     }
@@ -37,6 +38,7 @@ async fn public(backend: &Rc<dyn Backend>, request: &Request, action: Action) ->
         Action::Style => assets::STYLE.answer(request),
         Action::Icon => assets::ICON.answer(request),
         Action::Script => assets::SCRIPT.answer(request),
+        Action::EditorScript => assets::EDITOR_SCRIPT.answer(request),
         Action::ChartScript => assets::CHART_SCRIPT.answer(request),
         Action::ChartStyle => assets::CHART_STYLE.answer(request),
         Action::LogIn => log_in_pages::by_password(backend, request).await,
@@ -66,6 +68,10 @@ async fn page(
         Action::RequestsPage => pages::requests(shell, &request.query),
         Action::WhyPage => why(backend, shell, &request.query).await,
         Action::CachePage => cache(backend, shell, (identity, &request.query)).await,
+        Action::EntryPage => {
+            entry_pages::page(backend, shell, who, request.query.get("entry")).await
+        }
+        Action::EntryImage => entry_pages::image(backend, who, request.query.get("entry")).await,
         Action::PurgeForm => purge(backend, shell, (request, identity)).await,
         Action::OwnerPage
         | Action::OwnerPropose
@@ -94,6 +100,7 @@ async fn page(
             let is_new = action == Action::AddPasskey;
             passkey_pages::change(backend, shell, (request, identity), is_new)
         }
+        Action::TestForm => upstream_pages::test_form(backend, shell, who, &request.form()).await,
         Action::UpstreamsPage => upstream_pages::upstreams(backend, shell, None),
         Action::RedirectsPage => redirect_pages::page(backend, shell, identity, None),
         Action::RedirectForm => redirect_pages::submit(backend, shell, who, &request.form()),
@@ -164,6 +171,7 @@ async fn purge(
     let order = PurgeOrder {
         urls: list("url"),
         tags: list("tag"),
+        bans: list("expression"),
         all: form.get("all") == "yes",
         site: list("site").pop(),
         soft: form.get("soft") == "yes",
@@ -172,19 +180,21 @@ async fn purge(
     let statistics = cache_orders::cache(backend, identity, CacheVerb::Stat)
         .await
         .map_err(|(_, error)| error);
-    if order.urls.is_empty() && order.tags.is_empty() && !order.all {
-        let notice = Notice::wrong("Name a URL or a tag, or choose all pages.");
+    let is_empty = order.urls.is_empty() && order.tags.is_empty() && order.bans.is_empty();
+    if is_empty && !order.all {
+        let notice = Notice::wrong("Name a URL, a tag, or an expression, or choose all pages.");
         return pages::cache(shell, &form, (statistics, None), Some(notice));
+    }
+    if order.soft && !order.bans.is_empty() {
+        let text = "Pages that match an expression are removed, never made stale.";
+        return pages::cache(shell, &form, (statistics, None), Some(Notice::wrong(text)));
     }
     let is_confirmed = form.get("confirmed") == "yes";
     let done = cache_orders::purge(backend, (identity, request.client), order, !is_confirmed).await;
     let notice = match (done, is_confirmed) {
         (Err((_, error)), _) => Notice::wrong(&error),
         (Ok(_), true) => Notice::good("The pages were purged."),
-        (Ok(counted), false) => {
-            let pages = counted["pages"].as_u64().unwrap_or(0);
-            return pages::cache_count(shell, &form, pages);
-        }
+        (Ok(counted), false) => return pages::cache_count(shell, &form, &counted),
     };
     pages::cache(shell, &form, (statistics, None), Some(notice))
 }

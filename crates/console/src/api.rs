@@ -6,12 +6,14 @@
 //! Out of scope: rights, which the gate has checked.
 
 use crate::{
-    Backend, CheckedConfiguration, Question, audit, ban_pages,
-    cache_orders::{cache, purge},
+    Backend, CheckedConfiguration, Question,
+    api_call::{check_body, check_query},
+    audit, ban_pages,
+    cache_orders::{self, cache, purge},
     editor,
     exchange::{Form, Request, Response},
     log_files, openapi, owner_pages, redirect_pages,
-    routes::Action,
+    routes::{Action, Route},
     sessions::Identity,
     settings_pages, upstream_pages, warm_pages,
 };
@@ -19,6 +21,7 @@ use saker_config::form;
 use saker_control::{BanVerb, CacheVerb, PurgeOrder};
 use saker_live::history::Range;
 use serde_json::{Value, json};
+use std::fs;
 
 /// Entries of one answer.
 pub const ENTRIES_MAX: usize = 500;
@@ -32,11 +35,14 @@ type Failed = (u16, String);
 pub async fn answer(
     backend: &dyn Backend,
     request: &Request,
-    (action, identity): (Action, &Identity),
+    (route, identity): (&Route, &Identity),
 ) -> Response {
-    let answered = match request.head.view().method_token() {
-        b"POST" => change(backend, request, (action, identity)).await,
-        _ => look(backend, (identity, &request.query), action).await,
+    let answered = match route.method {
+        "POST" => change(backend, request, (route, identity)).await,
+        _ => match check_query(route, &request.query) {
+            Ok(()) => look(backend, (identity, request), route.action).await,
+            Err(error) => Err((400, error)),
+        },
     };
     match answered {
         Ok(value) => Response::json(200, &value),
@@ -46,15 +52,20 @@ pub async fn answer(
 
 async fn look(
     backend: &dyn Backend,
-    (identity, query): (&Identity, &Form),
+    (identity, request): (&Identity, &Request),
     action: Action,
 ) -> Result<Value, Failed> {
+    let query = &request.query;
     Ok(match action {
         Action::Status => backend.control().status().to_json(),
         Action::Live => live(backend, query)?,
         Action::Explain => explain(backend, question(query)?).await?,
         Action::CacheStatistics => cache(backend, identity, CacheVerb::Stat).await?,
         Action::CacheEntries => cache(backend, identity, entries(query)).await?,
+        Action::CacheBody => {
+            let who = (identity, request.client);
+            cache_orders::body(backend, who, query.get("entry")).await?
+        }
         Action::WarmProgress => warm_pages::look(backend, identity, query).await?,
         Action::Bans => backend
             .control()
@@ -69,6 +80,10 @@ async fn look(
             settings_pages::to_json(&open, &form)
         }
         Action::SiteSettings => owner_pages::settings(backend, identity)?,
+        Action::Cluster => {
+            let status = backend.control().cluster_status();
+            status.map_err(|error| (404, error))?
+        }
         Action::Upstreams => json!({
             "ok": true,
             "upstreams": backend.control().status().to_json()["upstreams"],
@@ -123,10 +138,12 @@ fn live(backend: &dyn Backend, query: &Form) -> Result<Value, Failed> {
 async fn change(
     backend: &dyn Backend,
     request: &Request,
-    (action, identity): (Action, &Identity),
+    (route, identity): (&Route, &Identity),
 ) -> Result<Value, Failed> {
     let body: Value = serde_json::from_slice(&request.body)
         .map_err(|error| (400, format!("the content is not JSON: {error}")))?;
+    check_body(route, &body).map_err(|error| (400, error))?;
+    let action = route.action;
     let who = (identity, request.client);
     let text = |name: &str| text_of(&body, name);
     let conflict = |error| (409, error);
@@ -144,11 +161,8 @@ async fn change(
         }
         Action::Warm => warm_pages::begin(backend, who, &body).await?,
         Action::StopWarming => warm_pages::stop(backend, who, &body).await?,
-        Action::Check => {
-            let proposed = editor::propose(backend, text("file")?, text("text")?).await;
-            let proposal = proposed.map_err(|error| (400, error))?;
-            checked(&proposal.checked)
-        }
+        Action::Check => check(backend, text("file")?, text("text")?).await?,
+        Action::Complete => completion(backend, text("file")?, text("before")?)?,
         Action::Apply => {
             let pending = editor::apply(backend, who, application(&body)?).await;
             let pending = pending.map_err(conflict)?;
@@ -158,6 +172,9 @@ async fn change(
         Action::Unban => ban_pages::change(backend, who, "unban", &body)?,
         Action::AddRedirect | Action::RemoveRedirect => {
             redirect_pages::change(backend, who, action == Action::AddRedirect, &body)?
+        }
+        Action::TestMember => {
+            upstream_pages::test(backend, who, text("upstream")?, text("member")?).await?
         }
         Action::ChangeMember
         | Action::AddServer
@@ -171,19 +188,17 @@ async fn change(
             audit::write(&backend.state_dir(), who, "reload", Value::Null)
                 .map_err(|error| (500, error))?;
             let reloaded = backend.control().reload().await;
-            let report = reloaded.map_err(|error| (409, error))?;
+            let report = reloaded.map_err(|error| (409, editor::without_keys(&error)))?;
             report.to_json()
         }
         Action::Confirm => {
-            editor::confirm(backend, who, text("id")?)
-                .await
-                .map_err(conflict)?;
+            let confirmed = editor::confirm(backend, who, text("id")?).await;
+            confirmed.map_err(conflict)?;
             json!({ "ok": true })
         }
         Action::RollBack => {
-            editor::roll_back(backend, who, text("id")?)
-                .await
-                .map_err(conflict)?;
+            let undone = editor::roll_back(backend, who, text("id")?).await;
+            undone.map_err(conflict)?;
             json!({ "ok": true })
         }
         _ => return Err((404, "there is no such change".into())),
@@ -226,7 +241,8 @@ async fn change_settings(
     let text = form::change(&open.text, table, &values.ok_or_else(wrong)?);
     let text = text.map_err(|error| (400, error))?;
     let proposed = editor::propose(backend, &open.name, &text).await;
-    let mut answer = checked(&proposed.map_err(|error| (400, error))?.checked);
+    let proposed = proposed.map_err(|error| (400, error))?;
+    let mut answer = checked(&proposed.checked, &open.name);
     answer["file"] = open.name.into();
     answer["base"] = open.digest.into();
     answer["text"] = text.into();
@@ -253,6 +269,7 @@ pub fn health(backend: &dyn Backend) -> Value {
         "upstreams": status["upstreams"],
         "page_cache": status["page_cache"],
         "certificates": certificates(backend),
+        "cluster": backend.control().cluster_status().ok(),
         "bans": bans,
         "now": saker_net::clock::realtime_s(),
     })
@@ -267,6 +284,7 @@ fn certificates(backend: &dyn Backend) -> Value {
             "names": one.names,
             "not_after_unix_s": one.not_after_unix_s,
             "days_left": not_after.saturating_sub(now_s).div_euclid(86_400),
+            "ocsp": one.ocsp.to_json(),
         })
     });
     shown.collect()
@@ -369,10 +387,29 @@ fn configuration(backend: &dyn Backend, file: &str) -> Result<Value, Failed> {
     }))
 }
 
-fn checked(checked: &CheckedConfiguration) -> Value {
+async fn check(backend: &dyn Backend, file: &str, text: &str) -> Result<Value, Failed> {
+    let proposed = editor::propose(backend, file, text).await;
+    let proposal = proposed.map_err(|error| (400, error))?;
+    Ok(checked(&proposal.checked, file))
+}
+
+fn completion(backend: &dyn Backend, file: &str, before: &str) -> Result<Value, Failed> {
+    let found = editor::complete(backend, file, before);
+    let found = found.map_err(|error| (404, error))?;
+    let candidates = found.candidates.iter();
+    let candidates = candidates.map(|one| json!({ "text": one.text, "detail": one.detail }));
+    Ok(json!({ "ok": true, "typed": found.typed, "candidates": candidates.collect::<Value>() }))
+}
+
+/// Diagnostics, with those of one file marked.
+fn checked(checked: &CheckedConfiguration, file: &str) -> Value {
+    let real = |path: &str| fs::canonicalize(path).ok();
+    let own = real(file);
     let findings = checked.findings.iter().map(|one| {
         json!({
             "severity": one.severity, "file": one.file, "line": one.line,
+            "column": one.column, "length": one.length,
+            "is_here": one.file == file || own.is_some() && real(&one.file) == own,
             "message": one.message, "help": one.help,
         })
     });

@@ -28,6 +28,7 @@ const STYLE_TYPE: &str = "text/css; charset=utf-8";
 pub static STYLE: Asset = asset(STYLE_TYPE, include_str!("../assets/console.css"));
 pub static ICON: Asset = asset("image/svg+xml", include_str!("../assets/icon.svg"));
 pub static SCRIPT: Asset = asset(SCRIPT_TYPE, include_str!("../assets/console.js"));
+pub static EDITOR_SCRIPT: Asset = asset(SCRIPT_TYPE, include_str!("../assets/editor.js"));
 pub static CHART_SCRIPT: Asset = asset(
     SCRIPT_TYPE,
     include_str!("../assets/uplot/uPlot.iife.min.js"),
@@ -66,8 +67,32 @@ mod tests {
 
     #[test]
     fn all_assets_together_are_small() {
-        let all = [&STYLE, &ICON, &SCRIPT, &CHART_SCRIPT, &CHART_STYLE];
+        let all = [
+            &STYLE,
+            &ICON,
+            &SCRIPT,
+            &EDITOR_SCRIPT,
+            &CHART_SCRIPT,
+            &CHART_STYLE,
+        ];
         let bytes: usize = all.iter().map(|asset| asset.compressed().len()).sum();
         assert!(bytes > 1_000 && bytes < 100_000, "{bytes} bytes");
+    }
+
+    /// Text of clients becomes elements by their text alone.
+    #[test]
+    fn scripts_make_no_markup_of_text() {
+        for script in [&SCRIPT, &EDITOR_SCRIPT] {
+            for way in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacent",
+                "document.write",
+                "eval(",
+                "Function(",
+            ] {
+                assert!(!script.content.contains(way), "{way}");
+            }
+        }
     }
 }

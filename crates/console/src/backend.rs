@@ -5,7 +5,10 @@
 //! another thread.
 
 use crate::{ConsoleState, LiveChange, LiveChanges};
-use saker_config::model::Console;
+use saker_config::{
+    completion::Completion,
+    model::{Console, MemberTest},
+};
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{history::History, tail::Tail};
 use saker_pipeline::LocalFuture;
@@ -43,6 +46,10 @@ pub struct Finding {
     pub file: String,
     /// 0: no place in a file.
     pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// Characters from there on.
+    pub length: u32,
     pub message: String,
     pub help: String,
 }
@@ -124,6 +131,13 @@ pub trait Backend {
     /// the number of members or redirects.
     fn change_live(&self, change: &LiveChange) -> Result<usize, String>;
 
+    /// Connects to a member of an upstream, and sends it one request.
+    fn test_member<'t>(
+        &'t self,
+        upstream: &'t str,
+        address: &'t str,
+    ) -> LocalFuture<'t, Result<MemberTest, String>>;
+
     /// The changes of the running server so far.
     fn live_changes(&self) -> LiveChanges;
 
@@ -156,6 +170,9 @@ pub trait Backend {
 
     /// Files of the configuration in force, which can be edited.
     fn configuration_files(&self) -> Vec<PathBuf>;
+
+    /// Completes the text of a file of the configuration, up to the cursor.
+    fn complete(&self, file: &Path, before: &str) -> Completion;
 
     /// Checks the configuration with another text for one of its files.
     fn check(

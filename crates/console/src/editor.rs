@@ -17,9 +17,11 @@ use crate::{
     pending_change::{Editor, Pending},
     sessions::Identity,
 };
+use saker_config::completion::Completion;
 use saker_telemetry::{error_log, message};
 use serde_json::json;
 use std::{
+    collections::HashMap,
     fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -37,6 +39,9 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 /// Marks a private key in PEM format, whatever its kind.
 const KEY_MARK: &str = "PRIVATE KEY-----";
+/// Length of a line in PEM format, or nearly.
+const KEY_LINE_BYTES: usize = 48;
+const WITH_KEY: &str = "this file contains a private key; what is wrong in it is not shown";
 
 /// A file that is open in the editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +110,66 @@ pub fn normalized(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
+/// Completes a text up to the cursor.
+pub fn complete(backend: &dyn Backend, name: &str, before: &str) -> Result<Completion, String> {
+    let path = path_of(backend, name)?;
+    match before.len() as u64 > FILE_BYTES_MAX {
+        true => Err(format!("a file has at most {FILE_BYTES_MAX} bytes")),
+        false => Ok(backend.complete(&path, before)),
+    }
+}
+
+/// Checks the configuration, and leaves out what diagnostics quote from files with private keys.
+async fn check(
+    backend: &dyn Backend,
+    changed: Option<(&Path, &str)>,
+) -> Result<CheckedConfiguration, String> {
+    let mut checked = backend.check(changed).await?;
+    let mut with_keys: HashMap<String, bool> = HashMap::new();
+    for finding in &mut checked.findings {
+        let has_key = with_keys
+            .entry(finding.file.clone())
+            .or_insert_with(|| has_key(Path::new(&finding.file)));
+        if *has_key {
+            finding.message = WITH_KEY.to_owned();
+            finding.help = String::new();
+        }
+        finding.message = without_keys(&finding.message);
+        finding.help = without_keys(&finding.help);
+    }
+    Ok(checked)
+}
+
+/// Returns whether a file has a private key in it, as far as it can be read.
+fn has_key(path: &Path) -> bool {
+    let bytes = saker_net::privileged::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).contains(KEY_MARK)
+}
+
+/// A message without what could be a line of a private key: a long word in base64.
+pub fn without_keys(text: &str) -> String {
+    let is_base64 = |one: char| one.is_ascii_alphanumeric() || matches!(one, '+' | '/' | '=');
+    let is_key = |word: &str| {
+        let has = |test: fn(&u8) -> bool| word.as_bytes().iter().any(&test);
+        word.len() >= KEY_LINE_BYTES
+            && has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_lowercase)
+            && has(u8::is_ascii_digit)
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|one| !is_base64(one)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        out.push_str(if is_key(word) { "…" } else { word });
+        let next = behind.find(is_base64).unwrap_or(behind.len());
+        let (between, behind) = behind.split_at(next);
+        out.push_str(between);
+        rest = behind;
+    }
+    out
+}
+
 /// Checks a text, and compares it with the file.
 pub async fn propose(backend: &dyn Backend, name: &str, text: &str) -> Result<Proposal, String> {
     let path = path_of(backend, name)?;
@@ -113,7 +178,7 @@ pub async fn propose(backend: &dyn Backend, name: &str, text: &str) -> Result<Pr
         return Err(format!("a file has at most {FILE_BYTES_MAX} bytes"));
     }
     Ok(Proposal {
-        checked: backend.check(Some((&path, text))).await?,
+        checked: check(backend, Some((&path, text))).await?,
         diff: diff(&before, text),
     })
 }
@@ -201,7 +266,7 @@ pub async fn apply(
         clear_pending(&state_dir);
         format!(
             "cannot write {name}: {error} (the server's user must be able to write the file and its directory, and the sandbox allows it \
-             only with `address` in [console])"
+             for files that the configuration had at the start: after others were included, `saker upgrade` does)"
         )
     };
     keep(&state_dir, &version, &before).map_err(failed)?;
@@ -212,7 +277,8 @@ pub async fn apply(
         clear_pending(&state_dir);
         return Err(match restored {
             Ok(()) => format!(
-                "the server did not take the configuration, and the file is as before: {diagnostics}"
+                "the server did not take the configuration, and the file is as before: {}",
+                without_keys(&diagnostics)
             ),
             Err(error) => format!(
                 "the server did not take the configuration, and {name} cannot be written: {error}"
@@ -323,5 +389,27 @@ pub async fn watch(backend: Rc<dyn Backend>) {
             }
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_keys_are_left_out_of_messages() {
+        let line = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g";
+        assert_eq!(
+            without_keys(&format!("invalid directive \"{line}\" (mod_x)")),
+            "invalid directive \"…\" (mod_x)"
+        );
+        for text in [
+            "",
+            "é unknown key `x`",
+            "/srv/www/example.org/current/public",
+            &"a".repeat(80),
+        ] {
+            assert_eq!(without_keys(text), text);
+        }
     }
 }

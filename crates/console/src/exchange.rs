@@ -12,6 +12,10 @@ use std::{fmt::Write as _, net::IpAddr};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// Content of a site's: nothing runs, and nothing is loaded with it.
+const FOREIGN_POLICY: &str = "sandbox; default-src 'none'; form-action 'none'; \
+     frame-ancestors 'none'; base-uri 'none'";
+
 /// A request whose head has been read.
 pub struct Request {
     pub head: RequestHead,
@@ -81,6 +85,8 @@ pub struct Response {
     pub content: Vec<u8>,
     /// May be stored by browsers: it is the same for all clients, and its URL changes with it.
     pub is_asset: bool,
+    /// Content of a site's, not the console's own.
+    pub is_foreign: bool,
 }
 
 impl Response {
@@ -91,6 +97,7 @@ impl Response {
             fields: Vec::new(),
             content: content.into(),
             is_asset: false,
+            is_foreign: false,
         }
     }
 
@@ -148,9 +155,13 @@ impl Response {
             true => "private, max-age=86400, immutable",
             false => "no-store",
         };
+        let policy = match self.is_foreign {
+            true => FOREIGN_POLICY,
+            false => POLICY,
+        };
         let _ = write!(
             head,
-            "Cache-Control: {storing}\r\nContent-Security-Policy: {POLICY}\r\n\
+            "Cache-Control: {storing}\r\nContent-Security-Policy: {policy}\r\n\
              X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
              Referrer-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n\
              Cross-Origin-Resource-Policy: same-origin\r\n"
@@ -185,6 +196,14 @@ mod tests {
             "{head}"
         );
         assert!(!head.contains("unsafe-inline"), "{head}");
+        let mut image = Response::new(200, "image/png", "");
+        image.is_foreign = true;
+        let head = image.head(Some(0), true);
+        assert!(
+            head.contains("Content-Security-Policy: sandbox; default-src 'none'"),
+            "{head}"
+        );
+        assert!(!head.contains("'self'"), "{head}");
     }
 
     #[test]

@@ -9,7 +9,8 @@
 use crate::{
     cookie,
     exchange::{Request, Response},
-    routes::{self, Access, Found, Kind, Route},
+    route_table::{self, Found},
+    routes::{Access, Kind, Route},
     sessions::{By, Identity},
     state::ConsoleState,
     users::Role,
@@ -32,11 +33,15 @@ pub fn admit(
     state: &ConsoleState,
     now_s: i64,
 ) -> Result<Admitted, Response> {
+    let is_api = request.path.starts_with("/api/");
+    let refused = |status, text: &str| match is_api {
+        true => Response::error(status, text),
+        false => Response::new(status, "text/plain; charset=utf-8", format!("{text}\n")),
+    };
     let Some(host) = allowed_host(request, console) else {
         return Err(refused(421, "this host name is not one of the console's"));
     };
-    let found = routes::find(request.head.view().method_token(), &request.path);
-    let is_api = request.path.starts_with("/api/");
+    let found = route_table::find(request.head.view().method_token(), &request.path);
     let kind = match found {
         Found::Route(route) => route.kind,
         _ if is_api => Kind::Api,
@@ -91,10 +96,6 @@ fn is_allowed(access: Access, identity: &Identity) -> bool {
         Access::Site(_) if is_owner => identity.site.is_some(),
         Access::Site(role) => identity.role >= role,
     }
-}
-
-fn refused(status: u16, text: &str) -> Response {
-    Response::new(status, "text/plain; charset=utf-8", format!("{text}\n"))
 }
 
 /// The authority of the request, if its host may be this console's: an address, `localhost`, or a

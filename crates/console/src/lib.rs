@@ -9,7 +9,10 @@
 //! functions ([`saker_control::Control`]).
 
 mod actions;
+mod answers;
 mod api;
+mod api_call;
+mod api_routes;
 mod assets;
 mod audit;
 mod backend;
@@ -19,6 +22,7 @@ mod connection;
 mod cookie;
 mod diff;
 mod editor;
+mod entry_pages;
 mod events;
 mod exchange;
 mod gate;
@@ -33,6 +37,7 @@ mod oidc_state;
 mod openapi;
 mod owner_pages;
 mod owner_settings;
+mod page_routes;
 mod pages;
 mod passkey_pages;
 mod passkey_store;
@@ -42,6 +47,7 @@ mod pending_change;
 mod reading;
 mod redirect_pages;
 mod route_parameters;
+mod route_table;
 mod routes;
 mod serve;
 mod sessions;
@@ -55,10 +61,12 @@ mod warm_pages;
 mod wizard_pages;
 mod wizards;
 
+pub use api_call::{ApiCall, api_routes};
 pub use backend::{
     Backend, CheckedConfiguration, Fetch, Finding, Language, LogFile, Question, TraceLine,
 };
-pub use live_changes::{LiveChange, LiveChanges, MemberChange, SiteRedirect};
+pub use live_changes::{LiveChange, LiveChanges, MemberChange, SiteRedirect, find_member};
+pub use openapi::document as openapi_document;
 use saker_config::{Diagnostic, Model};
 pub use serve::serve;
 pub use state::ConsoleState;

@@ -17,6 +17,7 @@ use saker_config::{
 use saker_http::Status;
 use serde_json::{Value, json};
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, btree_map::Entry},
     fs, io,
     path::Path,
@@ -488,6 +489,16 @@ fn some(count: usize) -> Result<usize, String> {
 fn upstream<'m>(model: &'m Model, name: &str) -> Result<&'m Arc<Upstream>, String> {
     let found = model.upstreams.iter().find(|one| &*one.name == name);
     found.ok_or_else(|| "there is no such upstream".to_owned())
+}
+
+/// The member of an upstream that has this address, as reports show it.
+pub fn find_member(model: &Model, upstream: &str, address: &str) -> Result<Member, String> {
+    let found = RefCell::new(None);
+    each_member(model, (upstream, address), |member| {
+        *found.borrow_mut() = Some(member.clone());
+    });
+    let found = found.into_inner();
+    found.ok_or_else(|| "there is no such member of an upstream".to_owned())
 }
 
 /// Does something with each member that has this address. Returns their number.

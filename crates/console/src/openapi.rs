@@ -1,20 +1,18 @@
-//! The OpenAPI document of the API, made from the table of routes.
+//! The OpenAPI document of the API, made from the tables of routes and of their answers.
 //!
-//! Called by: `api`.
-//! Caveat: answers are described as objects; their fields are those of the command line's JSON.
+//! Called by: `api`; tests, which check answers against it.
 
 use crate::{
+    answers,
+    api_routes::API,
     route_parameters::Parameter,
-    routes::{Access, Kind, ROUTES, Route},
+    routes::{Access, Kind, Route},
 };
 use serde_json::{Map, Value, json};
 
 pub fn document() -> Value {
     let mut paths = Map::new();
-    for route in ROUTES
-        .iter()
-        .filter(|route| matches!(route.kind, Kind::Api | Kind::Events))
-    {
+    for route in API {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.to_ascii_lowercase()] = operation(route);
     }
@@ -26,7 +24,10 @@ pub fn document() -> Value {
             "description": "API of a running server's console.",
         },
         "security": [{ "token": [] }],
-        "components": { "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } } },
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": answers::shapes(),
+        },
         "paths": paths,
     })
 }
@@ -39,16 +40,25 @@ fn operation(route: &Route) -> Value {
     };
     let content = match route.kind {
         Kind::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
-        _ => json!({ "application/json": { "schema": { "type": "object" } } }),
+        _ => json!({ "application/json": { "schema": answers::schema(route.action) } }),
     };
+    let error = |text: &str| {
+        let content = json!({ "application/json": { "schema": answers::error_schema() } });
+        json!({ "description": text, "content": content })
+    };
+    let id = route.path.trim_start_matches("/api/v1/");
+    let id = format!("{}_{id}", route.method.to_ascii_lowercase());
     let mut operation = json!({
+        "operationId": id.replace(['/', '-', '.'], "_"),
         "summary": route.summary,
         "description": rights,
         "responses": {
             "200": { "description": "Done.", "content": content },
-            "400": { "description": "The request is wrong; `error` says why." },
-            "401": { "description": "There are no valid credentials." },
-            "403": { "description": "The role does not suffice." },
+            "400": error("The request is wrong; `error` says why."),
+            "401": error("There are no valid credentials."),
+            "403": error("The role does not suffice."),
+            "404": error("The parameters name something that is not there."),
+            "409": error("The server is in another state than the change needs."),
         },
     });
     match route.method {
@@ -102,12 +112,14 @@ mod tests {
     #[test]
     fn every_route_of_the_api_is_described() {
         let document = document();
-        for route in ROUTES
-            .iter()
-            .filter(|route| route.path.starts_with("/api/"))
-        {
+        let mut ids = std::collections::HashSet::new();
+        for route in API {
             let own = &document["paths"][route.path][route.method.to_ascii_lowercase()];
             assert_eq!(own["summary"], route.summary, "{}", route.path);
+            let id = own["operationId"].as_str().expect("an id");
+            assert!(ids.insert(id.to_owned()), "{id}");
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            assert!(id.bytes().all(is_name), "{id}");
         }
         let purge = &document["paths"]["/api/v1/cache/purge"]["post"]["requestBody"];
         let urls = &purge["content"]["application/json"]["schema"]["properties"]["urls"];

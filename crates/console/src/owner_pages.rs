@@ -194,6 +194,7 @@ async fn propose(
         .map(|one| Finding {
             file: String::new(),
             line: 0,
+            column: 0,
             ..one
         })
         .collect();

@@ -237,11 +237,13 @@ struct SiteRow {
 }
 
 /// A cached variant of a page.
-struct EntryCard {
-    url: String,
-    facts: Vec<(&'static str, String)>,
+pub struct EntryCard {
+    pub url: String,
+    pub facts: Vec<(&'static str, String)>,
     tags: Vec<String>,
     fields: Vec<String>,
+    /// Id for the page with the content, for those who may see that.
+    id: Option<String>,
 }
 
 #[derive(Template)]
@@ -339,7 +341,8 @@ fn site_row(site: &Value) -> SiteRow {
     }
 }
 
-fn entry_card(entry: &Value) -> EntryCard {
+/// The card of an entry. One of a private page has no link, unless `fields` are shown, too.
+pub fn entry_card(entry: &Value) -> EntryCard {
     let number = |name: &str| entry[name].as_i64();
     let duration = |name: &str| number(name).map_or_else(|| "–".into(), seconds);
     EntryCard {
@@ -368,6 +371,10 @@ fn entry_card(entry: &Value) -> EntryCard {
         ],
         tags: texts(&entry["tags"]),
         fields: texts(&entry["fields"]),
+        id: match entry["is_private"] == false || entry["fields"].is_array() {
+            true => entry["entry"].as_str().map(str::to_owned),
+            false => None,
+        },
     }
 }
 
@@ -377,22 +384,27 @@ struct CountPage<'p> {
     shell: Shell,
     url: &'p str,
     tag: &'p str,
+    expression: &'p str,
     site: &'p str,
     all: &'p str,
     soft: &'p str,
     pages: u64,
+    /// There may be more.
+    is_cut: bool,
 }
 
 /// Asks for a confirmation, with the number of pages.
-pub fn cache_count(shell: Shell, form: &Form, pages: u64) -> Response {
+pub fn cache_count(shell: Shell, form: &Form, counted: &Value) -> Response {
     let page = CountPage {
         shell,
         url: form.get("url"),
         tag: form.get("tag"),
+        expression: form.get("expression"),
         site: form.get("site"),
         all: form.get("all"),
         soft: form.get("soft"),
-        pages,
+        pages: counted["pages"].as_u64().unwrap_or(0),
+        is_cut: counted["is_cut"] == true,
     };
     respond(200, &page)
 }
@@ -647,7 +659,11 @@ mod tests {
                 Some(Notice::wrong(hostile)),
             ),
             cache(shell(), &query, (Err(hostile.into()), None), None),
-            cache_count(shell(), &query, 3),
+            cache_count(
+                shell(),
+                &query,
+                &serde_json::json!({ "pages": 3, "is_cut": true }),
+            ),
             audit(shell(), &[audited]),
         ];
         for page in pages {

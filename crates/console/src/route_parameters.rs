@@ -78,6 +78,7 @@ pub const ENTRIES: &[Parameter] = &[
     ),
     value("site", "string", false, "Without `url`: pages of this site"),
 ];
+pub const ENTRY: &[Parameter] = &[value("entry", "string", true, "`entry` of the list")];
 pub const ORDER: &[Parameter] = &[
     value("urls", "strings", false, "URLs, or paths of all sites"),
     value("tags", "strings", false, "Tags"),
@@ -127,6 +128,10 @@ pub const FILE: &[Parameter] = &[value(
 pub const PROPOSAL: &[Parameter] = &[
     value("file", "string", true, "File of the configuration"),
     value("text", "string", true, "Its new text"),
+];
+pub const UNFINISHED: &[Parameter] = &[
+    value("file", "string", true, "File of the configuration"),
+    value("before", "string", true, "Its text up to the cursor"),
 ];
 pub const APPLICATION: &[Parameter] = &[
     value("file", "string", true, "File of the configuration"),

@@ -6,9 +6,12 @@
 //! Out of scope: which routes owners have (`routes`).
 
 use crate::{sessions::Identity, users::Role};
-use saker_control::{CacheVerb, PurgeOrder};
+use saker_control::{CacheVerb, PurgeOrder, WarmOrder, WarmVerb};
 use saker_live::tail::Filter;
 use serde_json::{Value, json};
+
+/// Concurrent requests of an owner's warm-up.
+const OWNER_CONCURRENCY_MAX: usize = 4;
 
 /// The site that an identity is limited to.
 pub fn site(identity: &Identity) -> Option<&str> {
@@ -43,7 +46,21 @@ pub fn limited(identity: &Identity, verb: CacheVerb) -> Result<CacheVerb, String
         }
         CacheVerb::Count(order) => of_site(order).map(CacheVerb::Count),
         CacheVerb::Purge(order) => of_site(order).map(CacheVerb::Purge),
-        CacheVerb::Warm(_) => Err("owners cannot warm the cache".to_owned()),
+        CacheVerb::Body { entry } => Ok(CacheVerb::Body { entry }),
+        // Begun by owners, a job fetches their pages alone; `warm_pages` knows whose a job is.
+        CacheVerb::Warm(WarmVerb::Begin(order)) => {
+            Ok(CacheVerb::Warm(WarmVerb::Begin(WarmOrder {
+                site: Some(site.to_owned()),
+                variations: Vec::new(),
+                concurrency: order.concurrency.min(OWNER_CONCURRENCY_MAX),
+                ..order
+            })))
+        }
+        CacheVerb::Warm(WarmVerb::Look { job, from }) => {
+            Ok(CacheVerb::Warm(WarmVerb::Look { job, from }))
+        }
+        CacheVerb::Warm(WarmVerb::Stop { job }) => Ok(CacheVerb::Warm(WarmVerb::Stop { job })),
+        CacheVerb::Warm(WarmVerb::Add { .. }) => Err("owners cannot add to a warm-up".to_owned()),
     }
 }
 
@@ -142,6 +159,22 @@ mod tests {
             };
             assert!(limited(&owner, show.clone()).is_err(), "{url}");
             assert_eq!(limited(&viewer, show.clone()), Ok(show), "{url}");
+        }
+        let warm = |site: Option<&str>| {
+            let order = WarmOrder {
+                concurrency: 256,
+                site: site.map(str::to_owned),
+                variations: vec![vec![("Cookie".to_owned(), "a=b".to_owned())]],
+                ..WarmOrder::default()
+            };
+            limited(&owner, CacheVerb::Warm(WarmVerb::Begin(order)))
+        };
+        for site in [None, Some("b.example")] {
+            let Ok(CacheVerb::Warm(WarmVerb::Begin(order))) = warm(site) else {
+                panic!("an order to warm");
+            };
+            assert_eq!((order.site, order.concurrency), (own.clone(), 4));
+            assert!(order.variations.is_empty());
         }
         let nobody = identity(Role::Owner, None);
         let all = CacheVerb::Purge(PurgeOrder {

@@ -41,6 +41,8 @@ pub struct ConsoleState {
     pub(crate) verifications: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     pub(crate) editor: Editor,
+    /// Number of the last warm-up of an owner, by site.
+    pub(crate) site_jobs: RefCell<HashMap<String, u64>>,
     streams: Rc<Cell<usize>>,
 }
 
@@ -56,6 +58,7 @@ impl Default for ConsoleState {
             verifications: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             editor: Editor::default(),
+            site_jobs: RefCell::default(),
             streams: Rc::default(),
         }
     }

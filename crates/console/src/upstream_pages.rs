@@ -13,8 +13,9 @@ use crate::{
     sessions::Identity,
 };
 use askama::Template;
+use saker_control::OcspReport;
 use serde_json::{Value, json};
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 const WEIGHT_MAX: u32 = 1_000;
 
@@ -35,6 +36,7 @@ struct Certificate {
     names: String,
     first: String,
     days_left: i64,
+    ocsp: String,
 }
 
 #[derive(Template)]
@@ -80,6 +82,7 @@ pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) ->
             first: one.names.first().cloned().unwrap_or_default(),
             names: one.names.join(", "),
             days_left: not_after.saturating_sub(now_s).div_euclid(86_400),
+            ocsp: ocsp_text(one.ocsp, now_s),
         }
     });
     let page = UpstreamsPage {
@@ -92,6 +95,96 @@ pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) ->
         certificates: certificates.collect(),
     };
     respond(200, &page)
+}
+
+fn ocsp_text(ocsp: OcspReport, now_s: i64) -> String {
+    match ocsp {
+        OcspReport::Off => "no OCSP response is stapled".to_owned(),
+        OcspReport::Missing => "the OCSP response is missing".to_owned(),
+        OcspReport::Stapled(None) => "an OCSP response is stapled".to_owned(),
+        OcspReport::Stapled(Some(until)) => {
+            let until = i64::try_from(until).unwrap_or(i64::MAX);
+            let hours = until.saturating_sub(now_s).max(0) / 3_600;
+            format!("an OCSP response is stapled, good for {hours} h")
+        }
+    }
+}
+
+/// Tests a member of an upstream. No other address can be connected to.
+pub async fn test(
+    backend: &dyn Backend,
+    who: (&Identity, IpAddr),
+    upstream: &str,
+    member: &str,
+) -> Result<Value, (u16, String)> {
+    let detail = json!({ "upstream": upstream, "member": member });
+    audit::write(&backend.state_dir(), who, "test server", detail).map_err(|error| (500, error))?;
+    let _permit = backend.state().look().await;
+    let test = backend.test_member(upstream, member).await;
+    let test = test.map_err(|error| (404, error))?;
+    let ms = |time: Duration| time.as_secs_f64() * 1_000.0;
+    Ok(json!({
+        "ok": true,
+        "upstream": upstream,
+        "member": member,
+        "is_tls": test.is_tls,
+        "connect_ms": test.connected.map(ms),
+        "request": test.request,
+        "status": test.answered.map(|(status, _)| status),
+        "answer_ms": test.answered.map(|(_, time)| ms(time)),
+        "is_passed": test.is_passed,
+        "error_of_member": test.error,
+    }))
+}
+
+/// Tests a member as a form says, and shows the result.
+pub async fn test_form(
+    backend: &dyn Backend,
+    shell: Shell,
+    who: (&Identity, IpAddr),
+    form: &Form,
+) -> Response {
+    let tested = test(backend, who, form.get("upstream"), form.get("member")).await;
+    let notice = match tested {
+        Ok(test) => Notice {
+            text: test_text(&test),
+            is_good: test["is_passed"] == true,
+        },
+        Err((_, error)) => Notice::wrong(&error),
+    };
+    upstreams(backend, shell, Some(notice))
+}
+
+/// The result of a test as a sentence.
+pub fn test_text(test: &Value) -> String {
+    let text = |name: &str| test[name].as_str().unwrap_or_default();
+    let ms = |name: &str| test[name].as_f64().unwrap_or(0.0);
+    let tls = match test["is_tls"] == true {
+        true => " with TLS",
+        false => "",
+    };
+    let mut out = match test["connect_ms"].is_null() {
+        true => format!("{}: no connection{tls}", text("member")),
+        false => format!(
+            "{}: connected{tls} in {:.1} ms",
+            text("member"),
+            ms("connect_ms")
+        ),
+    };
+    if let Some(status) = test["status"].as_u64() {
+        let answered = ms("answer_ms");
+        out += &format!(
+            "; {} was answered with {status} in {answered:.1} ms",
+            text("request")
+        );
+        if test["is_passed"] != true {
+            out += ", which a health check takes for a failure";
+        }
+    }
+    match text("error_of_member") {
+        "" => out + ".",
+        error => format!("{out}: {error}."),
+    }
 }
 
 /// Does what a form says.
@@ -217,5 +310,49 @@ mod tests {
             assert_eq!(change("weight", weight), None);
         }
         assert_eq!(change("stop", Value::Null), None);
+    }
+
+    #[test]
+    fn names_are_text() {
+        let hostile = "\"><img src=x onerror=alert(1)>'";
+        let text = || hostile.to_owned();
+        let identity = Identity {
+            name: text(),
+            role: crate::users::Role::Administrator,
+            site: None,
+            is_account: false,
+            by: crate::sessions::By::Session,
+        };
+        let page = UpstreamsPage {
+            shell: Shell::new(&identity),
+            notice: Some(Notice::wrong(&test_text(&json!({
+                "member": hostile, "request": hostile, "error_of_member": hostile, "status": 200,
+            })))),
+            members: vec![Member {
+                upstream: text(),
+                address: text(),
+                state: text(),
+                weight: text(),
+                busy: 0,
+                requests: 0,
+                failures: 0,
+                is_draining: false,
+            }],
+            upstreams: vec![text()],
+            removed: vec![(text(), text())],
+            pools: vec![text()],
+            certificates: vec![Certificate {
+                names: text(),
+                first: text(),
+                days_left: 1,
+                ocsp: text(),
+            }],
+        };
+        let html = String::from_utf8(respond(200, &page).content).expect("text");
+        assert!(
+            html.contains("</html>") && html.contains("onerror"),
+            "{html}"
+        );
+        assert!(!html.contains("<img"), "{html}");
     }
 }

@@ -6,10 +6,11 @@
 //! Out of scope: fetching (`saker_page_cache::warm`).
 
 use crate::{
-    Backend, audit, cache_orders,
+    Backend, audit,
     exchange::{Form, Response},
     pages::{Notice, Shell, respond},
     sessions::Identity,
+    site_scope,
 };
 use askama::Template;
 use saker_control::{CacheVerb, WarmVerb};
@@ -90,9 +91,49 @@ pub async fn begin(
         count if count > URLS_MAX => return wrong("too many URLs: at most 2000"),
         _ => {}
     }
+    if let Some(site) = site_scope::site(who.0) {
+        stop_earlier(backend, who.0, site).await;
+    }
     let detail = json!({ "urls": begun.list.urls.len(), "sitemaps": begun.list.sitemaps });
     audit::write(&backend.state_dir(), who, "warm", detail).map_err(|error| (500, error))?;
-    cache_orders::cache(backend, who.0, CacheVerb::Warm(verb)).await
+    let answer = backend_answer(backend, who.0, verb).await?;
+    if let (Some(site), Some(job)) = (site_scope::site(who.0), answer["job"].as_u64()) {
+        let mut jobs = backend.state().site_jobs.borrow_mut();
+        jobs.insert(site.to_owned(), job);
+    }
+    Ok(answer)
+}
+
+/// Ends the warm-up of a site that goes on: owners have one at a time.
+async fn stop_earlier(backend: &dyn Backend, identity: &Identity, site: &str) {
+    let earlier = backend.state().site_jobs.borrow_mut().remove(site);
+    if let Some(job) = earlier {
+        // It may have ended by itself.
+        let _ = backend_answer(backend, identity, WarmVerb::Stop { job }).await;
+    }
+}
+
+async fn backend_answer(
+    backend: &dyn Backend,
+    identity: &Identity,
+    verb: WarmVerb,
+) -> Result<Value, (u16, String)> {
+    let verb = site_scope::limited(identity, CacheVerb::Warm(verb));
+    let verb = verb.map_err(|error| (403, error))?;
+    let answer = backend.control().cache(&verb).await;
+    answer.map_err(|error| (400, error))
+}
+
+/// Refuses an owner's look at a job that is not the one of the site.
+fn of_owner(backend: &dyn Backend, identity: &Identity, job: u64) -> Result<(), (u16, String)> {
+    let Some(site) = site_scope::site(identity) else {
+        return Ok(());
+    };
+    let jobs = backend.state().site_jobs.borrow();
+    match jobs.get(site) == Some(&job) {
+        true => Ok(()),
+        false => Err((400, format!("no such warm-up: {job}"))),
+    }
 }
 
 /// The progress of a warm-up, with results from a number on.
@@ -104,8 +145,8 @@ pub async fn look(
     let number = |name: &str| query.get(name).parse().ok();
     let job = number("job").ok_or_else(|| (400, "`job` is a number".to_owned()))?;
     let from = number("from").unwrap_or(0);
-    let verb = CacheVerb::Warm(WarmVerb::Look { job, from });
-    cache_orders::cache(backend, identity, verb).await
+    of_owner(backend, identity, job)?;
+    backend_answer(backend, identity, WarmVerb::Look { job, from }).await
 }
 
 /// Ends a warm-up.
@@ -116,6 +157,7 @@ pub async fn stop(
 ) -> Result<Value, (u16, String)> {
     let job = order.get("job").and_then(Value::as_u64);
     let job = job.ok_or_else(|| (400, "\"job\" must be a number".to_owned()))?;
+    of_owner(backend, who.0, job)?;
     audit::write(
         &backend.state_dir(),
         who,
@@ -123,5 +165,5 @@ pub async fn stop(
         json!({ "job": job }),
     )
     .map_err(|error| (500, error))?;
-    cache_orders::cache(backend, who.0, CacheVerb::Warm(WarmVerb::Stop { job })).await
+    backend_answer(backend, who.0, WarmVerb::Stop { job }).await
 }

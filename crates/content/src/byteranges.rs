@@ -9,6 +9,7 @@
 use crate::content::Content;
 use saker_http::{Fields, Status, range::ByteRange};
 use saker_pipeline::{Body, Chunk, ReadyHead, Response};
+use saker_telemetry::error_log;
 use std::{
     cell::Cell,
     collections::VecDeque,
@@ -69,17 +70,22 @@ fn parts(
     boundary: &str,
 ) -> VecDeque<Body> {
     let length = content.length();
+    // Each of the two spells the names of the fields in its own way.
+    let (kind_name, range_name) = match error_log::speaks_nginx() {
+        true => ("Content-Type: ", "Content-Range: "),
+        false => ("Content-type: ", "Content-range: "),
+    };
     let mut parts = VecDeque::with_capacity(ranges.len() * 2 + 1);
     for range in ranges {
         // With an empty line first, as Apache and nginx have it (RFC 2046 section 5.1.1: a preamble).
         let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
         // RFC 9110 section 14.6: each part has the Content-Type that a 200 would have.
         if let Some(content_type) = content_type {
-            head.extend_from_slice(&[b"Content-type: ", content_type, b"\r\n"].concat());
+            head.extend_from_slice(&[kind_name.as_bytes(), content_type, b"\r\n"].concat());
         }
         head.extend_from_slice(
             &[
-                b"Content-range: ",
+                range_name.as_bytes(),
                 content_range(*range, length).as_slice(),
                 b"\r\n\r\n",
             ]

@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 /// Entries in one answer.
 pub const LIST_MAX: usize = 10_000;
 const LIST_USUAL: usize = 1_000;
+/// Longest content of an entry in one answer; of a longer one, the beginning.
+pub const BODY_BYTES_MAX: u64 = 256 << 10;
 /// Limit on the time that a purge waits for other servers.
 pub const WAIT_MS_MAX: u64 = 60_000;
 
@@ -23,6 +25,10 @@ pub enum CacheVerb {
     },
     Show {
         url: String,
+    },
+    /// The beginning of an entry's content, by the id that `Show` gives it.
+    Body {
+        entry: String,
     },
     Purge(PurgeOrder),
     /// Counts the entries that a purge would concern, and changes nothing.
@@ -58,8 +64,13 @@ impl CacheVerb {
                 Ok(None) => Err("no \"url\"".into()),
                 Err(why) => Err(why),
             },
+            "cache-body" => match text(request, "entry") {
+                Ok(Some(entry)) => Ok(CacheVerb::Body { entry }),
+                Ok(None) => Err("no \"entry\"".into()),
+                Err(why) => Err(why),
+            },
             "purge" => purge(request).map(CacheVerb::Purge),
-            "purge-count" => purge(request).and_then(countable).map(CacheVerb::Count),
+            "purge-count" => purge(request).map(CacheVerb::Count),
             _ => return WarmVerb::parse(verb, request).map(|verb| verb.map(CacheVerb::Warm)),
         })
     }
@@ -71,6 +82,7 @@ impl CacheVerb {
                 json!({ "verb": "cache-list", "site": site, "max": max })
             }
             CacheVerb::Show { url } => json!({ "verb": "cache-show", "url": url }),
+            CacheVerb::Body { entry } => json!({ "verb": "cache-body", "entry": entry }),
             CacheVerb::Purge(order) => order.to_json("purge"),
             CacheVerb::Count(order) => order.to_json("purge-count"),
             CacheVerb::Warm(verb) => verb.to_json(),
@@ -151,14 +163,6 @@ fn purge(request: &Value) -> Result<PurgeOrder, String> {
     }
 }
 
-/// Expressions are tested when an entry is requested.
-fn countable(order: PurgeOrder) -> Result<PurgeOrder, String> {
-    match order.bans.is_empty() {
-        true => Ok(order),
-        false => Err("pages that match \"bans\" cannot be counted: they are tested one by one, when requested".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +190,12 @@ mod tests {
             CacheVerb::Show {
                 url: "http://a/".into(),
             },
+            CacheVerb::Body { entry: "0f".into() },
+            CacheVerb::Count(PurgeOrder {
+                bans: vec!["req.url ~ .".into()],
+                soft: false,
+                ..order.clone()
+            }),
             CacheVerb::Purge(order),
             CacheVerb::Purge(PurgeOrder {
                 all: true,
@@ -222,6 +232,7 @@ mod tests {
             r#"{"verb":"purge","site":"a"}"#,
             r#"{"verb":"purge","bans":["req.url ~ ."],"soft":true}"#,
             r#"{"verb":"cache-show"}"#,
+            r#"{"verb":"cache-body"}"#,
             r#"{"verb":"cache-list","max":-1}"#,
         ] {
             assert!(parse(text).is_err(), "{text}");

@@ -14,6 +14,7 @@ use crate::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
+    net::sockopt::socket_peercred,
     process::{Pid, PidfdFlags, pidfd_open},
 };
 use serde_json::{Value, json};
@@ -40,11 +41,15 @@ pub enum ClientError {
     NotRunning(PathBuf),
     /// The server said no, and why.
     Refused(String),
+    /// Asked to hand over, it says that it does so to another process already.
+    UpgradeUnderWay(String),
     /// Asked to reload, it did not take the configuration: rendered diagnostics.
     Configuration(String),
     Io(PathBuf, io::Error),
     /// The response cannot be parsed.
     Garbled(String),
+    /// The socket is another user's, neither root's nor the caller's.
+    Stranger(PathBuf, u32),
     /// Asked to stop, the process lives on.
     StillRunning {
         pid: Option<u32>,
@@ -61,9 +66,15 @@ impl fmt::Display for ClientError {
                 state_dir.display()
             ),
             ClientError::Refused(reason) => write!(f, "the server refused: {reason}"),
+            ClientError::UpgradeUnderWay(reason) => f.write_str(reason),
             ClientError::Configuration(diagnostics) => f.write_str(diagnostics),
             ClientError::Io(socket, error) => write!(f, "{}: {error}", socket.display()),
             ClientError::Garbled(what) => write!(f, "invalid response from the server: {what}"),
+            ClientError::Stranger(socket, uid) => write!(
+                f,
+                "{}: user {uid} listens there, whose server is not to be taken over by this one",
+                socket.display()
+            ),
             ClientError::StillRunning { pid, after } => {
                 let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 write!(
@@ -163,9 +174,27 @@ pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
     begin(state_dir, "hand-over")
 }
 
-/// The command line and the environment that the server was started with.
+/// The command line and the environment that the server was started with, and `listening_uid`: the
+/// user that opened the socket, by the kernel's word.
 pub fn origin(state_dir: &Path) -> Result<Value, ClientError> {
-    ask(state_dir, &json!({ "verb": "origin" }), ANSWER_TIMEOUT)
+    let mut stream = connect(state_dir)?;
+    let uid = listening_uid(&stream)
+        .map_err(|error| ClientError::Io(state_dir.join(state_dir::SOCKET), error))?;
+    let request = json!({ "verb": "origin" });
+    let mut said = answer(&converse(&mut stream, state_dir, &request, ANSWER_TIMEOUT)?)?;
+    said["listening_uid"] = json!(uid);
+    Ok(said)
+}
+
+/// The user that opened the socket at the other end.
+pub(crate) fn listening_uid(stream: &UnixStream) -> io::Result<u32> {
+    Ok(socket_peercred(stream)?.uid.as_raw())
+}
+
+/// Returns true for a user whose server the caller may do as it says: root, and the caller itself.
+/// Others may be able to write to a state directory, and to put a socket of their own there.
+pub fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 /// Begins a conversation that goes on behind its first answer.
@@ -239,13 +268,17 @@ fn ask(state_dir: &Path, request: &Value, patience: Duration) -> Result<Value, C
 fn answer(line: &str) -> Result<Value, ClientError> {
     let answer: Value =
         serde_json::from_str(line).map_err(|error| ClientError::Garbled(error.to_string()))?;
+    let says = |name: &str| answer.get(name) == Some(&Value::Bool(true));
     match (
         answer.get("ok").and_then(Value::as_bool),
         answer.get("error").and_then(Value::as_str),
     ) {
         (Some(true), _) => Ok(answer),
-        (Some(false), Some(reason)) if answer.get("configuration") == Some(&Value::Bool(true)) => {
+        (Some(false), Some(reason)) if says("configuration") => {
             Err(ClientError::Configuration(reason.to_owned()))
+        }
+        (Some(false), Some(reason)) if says("is_under_way") => {
+            Err(ClientError::UpgradeUnderWay(reason.to_owned()))
         }
         (Some(false), Some(reason)) => Err(ClientError::Refused(reason.to_owned())),
         _ => Err(ClientError::Garbled("neither ok nor an error".into())),
@@ -253,8 +286,16 @@ fn answer(line: &str) -> Result<Value, ClientError> {
 }
 
 fn exchange(state_dir: &Path, request: &Value, patience: Duration) -> Result<String, ClientError> {
+    converse(&mut connect(state_dir)?, state_dir, request, patience)
+}
+
+fn converse(
+    stream: &mut UnixStream,
+    state_dir: &Path,
+    request: &Value,
+    patience: Duration,
+) -> Result<String, ClientError> {
     let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
-    let mut stream = connect(state_dir)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     stream.set_write_timeout(Some(patience)).map_err(failed)?;
     stream

@@ -6,11 +6,12 @@
 //! Out of scope: what is served, and to whom.
 
 use saker_config::model::Origin;
-use socket2::{Domain, Socket, Type};
+use saker_net::{Bind, BindOptions};
 use std::{
     cell::RefCell,
     io,
     net::{SocketAddr, TcpListener},
+    os::fd::AsFd,
     rc::Rc,
     time::Duration,
 };
@@ -18,7 +19,7 @@ use tokio::{net::TcpStream, sync::Notify};
 
 /// Pause after a failed accept: no descriptor may be left.
 const PAUSE: Duration = Duration::from_millis(100);
-const BACKLOG: i32 = 64;
+const BACKLOG: u32 = 64;
 
 /// The socket of an endpoint.
 #[derive(Default)]
@@ -123,12 +124,14 @@ impl EndpointSocket {
     }
 }
 
+/// Another server's socket or one of this server's may have the address already, or a part of it.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
+    let options = BindOptions {
+        backlog: BACKLOG,
+        reuse_port: true,
+        shares: true,
+        ..BindOptions::default()
+    };
+    let socket = saker_net::bind(Bind::Tcp(address), options)?;
+    Ok(socket.as_fd().try_clone_to_owned()?.into())
 }

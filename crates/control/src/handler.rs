@@ -68,6 +68,10 @@ pub trait Control {
     /// ends.
     fn upgraded(&self, pid: u32);
 
+    /// Accepts nothing more on these addresses, where the successor will accept from the same
+    /// queues.
+    fn leave<'a>(&'a self, addresses: &'a [String]) -> LocalFuture<'a, ()>;
+
     /// The successor has ended before it served: this server has everything as before.
     fn withdraw(&self) -> LocalFuture<'_, ()>;
 

@@ -27,16 +27,16 @@ pub mod upgrade_state;
 mod warm;
 
 pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
-pub use cache::{CacheVerb, PurgeOrder, WAIT_MS_MAX};
+pub use cache::{BODY_BYTES_MAX, CacheVerb, PurgeOrder, WAIT_MS_MAX};
 pub use client::ClientError;
 pub use endpoint_socket::{EndpointSocket, PreparedSocket};
 pub use handler::{Control, Forwarded, Offer};
 pub use hosts::HostsVerb;
 pub use peers::Peers;
-pub use protocol::{CLOSED, LISTENING, READY, RELEASED};
+pub use protocol::{CLOSED, LEFT, LISTENING, READY, RELEASED, SERVES};
 pub use report::{
-    CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport,
-    counters,
+    CertificateReport, LastReload, MemberReport, OcspReport, ReloadReport, StatusReport,
+    UpstreamReport, counters,
 };
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};

@@ -15,6 +15,11 @@ pub const CLOSED: &str = "closed\n";
 pub const READY: &str = "ready\n";
 /// Sent by its predecessor when the page cache and the bans are the successor's.
 pub const RELEASED: &str = "released\n";
+/// Begins the line behind `LISTENING` with the addresses that the successor listens on, as a JSON
+/// list; to a predecessor whose offer has `"leaves": true`.
+pub const SERVES: &str = "serves ";
+/// Answers it: the predecessor accepts nothing more there, and uses no page of the cache.
+pub const LEFT: &str = "left\n";
 /// Begins a line with a message about the page cache, in hexadecimal digits.
 pub const STORE: &str = "store ";
 /// Begins a line with figures that the predecessor has counted since, likewise.
@@ -104,6 +109,12 @@ pub fn parse(request: &[u8]) -> Request {
 
 pub fn refusal(error: &str) -> Value {
     json!({ "ok": false, "error": error })
+}
+
+/// The answer to a successor that comes while another one takes over.
+pub fn refused_upgrade(pid: u32) -> Value {
+    let error = format!("another upgrade is under way: pid {pid} is taking over");
+    json!({ "ok": false, "is_under_way": true, "error": error })
 }
 
 /// The answer to a reload that failed because of errors in the configuration.

@@ -66,6 +66,30 @@ pub struct CertificateReport {
     pub names: Vec<String>,
     /// Seconds since the epoch.
     pub not_after_unix_s: u64,
+    pub ocsp: OcspReport,
+}
+
+/// The OCSP response that is stapled to a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OcspReport {
+    /// Nothing is stapled to it.
+    #[default]
+    Off,
+    /// None is there yet, or the last one ran out.
+    Missing,
+    /// Seconds since the epoch until which it is shown; `None`: for good.
+    Stapled(Option<u64>),
+}
+
+impl OcspReport {
+    pub fn to_json(self) -> Value {
+        let (state, until) = match self {
+            OcspReport::Off => ("off", None),
+            OcspReport::Missing => ("missing", None),
+            OcspReport::Stapled(until) => ("stapled", until),
+        };
+        json!({ "state": state, "until_unix_s": until })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +208,9 @@ impl MemberReport {
 
 impl CertificateReport {
     fn to_json(&self) -> Value {
-        json!({ "names": self.names, "not_after_unix_s": self.not_after_unix_s })
+        json!({
+            "names": self.names, "not_after_unix_s": self.not_after_unix_s, "ocsp": self.ocsp.to_json(),
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io,
     rc::{Rc, Weak},
     sync::Arc,
@@ -47,6 +47,7 @@ pub async fn serve(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: R
 async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (reloading, handed_over) = (Rc::new(Mutex::new(())), Rc::new(Notify::new()));
+    let upgrading = Rc::new((Mutex::new(()), Cell::new(0)));
     let listener = Rc::new(listener);
     while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
         let accepted = tokio::select! {
@@ -59,6 +60,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
                     peers: Rc::clone(&peers),
                     control: Rc::clone(&control),
                     reloading: Rc::clone(&reloading),
+                    upgrading: Rc::clone(&upgrading),
                     handed_over: Rc::clone(&handed_over),
                     listener: Rc::downgrade(&listener),
                 };
@@ -81,6 +83,8 @@ pub(crate) struct ControlExchange {
     /// One reload at a time, and none during an upgrade; the next one sees the files as they are by
     /// then.
     pub(crate) reloading: Rc<Mutex<()>>,
+    /// Held for the process that takes over, whose number stands behind it.
+    pub(crate) upgrading: Rc<(Mutex<()>, Cell<u32>)>,
     pub(crate) handed_over: Rc<Notify>,
     pub(crate) listener: Weak<UnixListener>,
 }

@@ -28,6 +28,8 @@ pub struct WarmOrder {
     pub concurrency: usize,
     /// Requests a second; 0: no bound.
     pub rate: u32,
+    /// Refuse pages of other sites than the one of this name.
+    pub site: Option<String>,
 }
 
 /// The pages to fetch.
@@ -66,9 +68,11 @@ impl WarmVerb {
                 variations,
                 concurrency,
                 rate,
+                site,
             }) => json!({
                 "verb": "cache-warm", "urls": list.urls, "sitemaps": list.sitemaps, "more": list.more,
                 "variations": variations, "concurrency": concurrency, "rate": rate,
+                "site": site,
             }),
             WarmVerb::Add { job, list } => {
                 json!({ "verb": "cache-warm-add", "job": job, "urls": list.urls, "sitemaps": list.sitemaps, "more": list.more })
@@ -116,6 +120,7 @@ fn order(request: &Value) -> Result<WarmOrder, String> {
         variations,
         concurrency: concurrency.clamp(1, CONCURRENCY_MAX),
         rate,
+        site: crate::fields::text(request, "site")?,
     })
 }
 
@@ -173,6 +178,7 @@ mod tests {
                 variations,
                 concurrency: 9,
                 rate: 7,
+                site: Some("a.example".into()),
             }),
             WarmVerb::Add { job: 3, list },
             WarmVerb::Look { job: 3, from: 12 },

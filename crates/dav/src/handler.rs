@@ -215,7 +215,7 @@ impl WebDavFiles {
                 let is_move = method == WebDavMethod::Move;
                 self.transfer(exchange, operation, own, is_move).await
             }
-            WebDavMethod::Lock => lock(exchange, operation, own).await,
+            WebDavMethod::Lock => self.lock(exchange, operation, own).await,
             WebDavMethod::Unlock => {
                 let token = unlock::token(exchange.head.view().first("lock-token"))?;
                 job(exchange, move |_| unlock::run(&operation, &own, &token)).await
@@ -332,6 +332,30 @@ impl WebDavFiles {
         Ok(members::refused(exchange, &services, collections).await)
     }
 
+    /// LOCK: a client locks no collection that it may not use, not with one above it either.
+    async fn lock(
+        &self,
+        exchange: &mut Exchange,
+        operation: Operation,
+        resource: Resource,
+    ) -> Outcome {
+        let view = exchange.head.view();
+        let (depth, timeout_s) = (depth(view)?, timeout_s(view));
+        if depth == Depth::One {
+            return Err(Status::BAD_REQUEST.into());
+        }
+        let content = request_content::whole(exchange, operation.webdav.xml_bytes_max).await?;
+        let info = lock_method::lock_info(&content)?;
+        let is_deep = depth == Depth::Infinity;
+        let walked = resource.collection().filter(|_| is_deep && info.is_some());
+        self.check_members(exchange, &resource, walked).await?;
+        job(exchange, move |_| match &info {
+            Some(info) => lock_method::lock(&operation, &resource, info, is_deep, timeout_s),
+            None => lock_method::refresh(&operation, &resource, timeout_s),
+        })
+        .await
+    }
+
     /// Asks the rules of all collections that a COPY or MOVE reads, creates, and replaces.
     async fn check_transfer(
         &self,
@@ -444,24 +468,6 @@ fn check_conditions(
         Precondition::Failed => Err(Status::PRECONDITION_FAILED),
         Precondition::Proceed | Precondition::NotModified => Ok(()),
     }
-}
-
-async fn lock(exchange: &mut Exchange, operation: Operation, resource: Resource) -> Outcome {
-    let view = exchange.head.view();
-    let (depth, timeout_s) = (depth(view)?, timeout_s(view));
-    if depth == Depth::One {
-        return Err(Status::BAD_REQUEST.into());
-    }
-    let content = request_content::whole(exchange, operation.webdav.xml_bytes_max).await?;
-    let info = lock_method::lock_info(&content)?;
-    job(exchange, move |_| match &info {
-        Some(info) => {
-            let is_deep = depth == Depth::Infinity;
-            lock_method::lock(&operation, &resource, info, is_deep, timeout_s)
-        }
-        None => lock_method::refresh(&operation, &resource, timeout_s),
-    })
-    .await
 }
 
 /// PUT: each piece of content is written by a job of its own, so that a slow client holds no

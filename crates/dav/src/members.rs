@@ -1,6 +1,6 @@
 //! Access rules of the collections inside of a collection, for requests about a whole tree.
 //!
-//! Called by: the handler, before DELETE, COPY, MOVE, and PROPFIND with infinite depth.
+//! Called by: the handler, before DELETE, COPY, MOVE, and before LOCK and PROPFIND with infinite depth.
 //! Caveat: each collection passes the phases as a request of its own with the same method, so what
 //! its rules refuse is neither copied nor listed with a collection above it. Rules about single files
 //! are not asked.

@@ -13,6 +13,7 @@ use quick_xml::{
     events::{BytesStart, Event},
     name::ResolveResult,
 };
+use std::collections::HashMap;
 
 /// The namespace of WebDAV (RFC 4918 section 14).
 pub const DAV: &str = "DAV:";
@@ -27,6 +28,9 @@ const NODES_MAX: usize = 20_000;
 const ATTRIBUTES_MAX: usize = 64;
 /// Every element has a copy of its namespace.
 const NAMESPACE_BYTES_MAX: usize = 512;
+
+/// Numbers of prefixes by their namespaces: a document may have as many as it has elements.
+type Prefixes<'e> = HashMap<&'e str, usize>;
 
 /// An element with its namespace resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,30 +82,29 @@ impl Element {
 
     /// Appends the element as XML that declares its own namespaces.
     pub fn write(&self, out: &mut String) {
-        let mut prefixes = Vec::new();
-        self.collect_namespaces(&mut prefixes);
-        let declarations: String = prefixes
-            .iter()
-            .enumerate()
-            .map(|(at, namespace)| format!(" xmlns:ns{at}=\"{}\"", escaped(namespace)))
-            .collect();
+        let mut prefixes = Prefixes::new();
+        let mut declarations = String::new();
+        self.declare_namespaces(&mut prefixes, &mut declarations);
         self.write_with(&prefixes, &declarations, out);
     }
 
-    fn collect_namespaces<'e>(&'e self, into: &mut Vec<&'e str>) {
+    /// Gives each namespace of the element and its children a prefix, and declares it.
+    fn declare_namespaces<'e>(&'e self, into: &mut Prefixes<'e>, declarations: &mut String) {
         let own = std::iter::once(&self.namespace);
         let of_attributes = self.attributes.iter().map(|(namespace, ..)| namespace);
         for namespace in own.chain(of_attributes) {
-            let is_new = !into.contains(&namespace.as_str());
-            if is_new && !namespace.is_empty() && namespace != XML {
-                into.push(namespace);
+            let at = into.len();
+            if namespace.is_empty() || namespace == XML || into.contains_key(namespace.as_str()) {
+                continue;
             }
+            into.insert(namespace, at);
+            declarations.push_str(&format!(" xmlns:ns{at}=\"{}\"", escaped(namespace)));
         }
         self.elements()
-            .for_each(|element| element.collect_namespaces(into));
+            .for_each(|element| element.declare_namespaces(into, declarations));
     }
 
-    fn write_with(&self, prefixes: &[&str], declarations: &str, out: &mut String) {
+    fn write_with(&self, prefixes: &Prefixes<'_>, declarations: &str, out: &mut String) {
         let name = qualified(prefixes, &self.namespace, &self.name);
         out.push('<');
         out.push_str(&name);
@@ -129,11 +132,11 @@ impl Element {
     }
 }
 
-fn qualified(prefixes: &[&str], namespace: &str, name: &str) -> String {
+fn qualified(prefixes: &Prefixes<'_>, namespace: &str, name: &str) -> String {
     if namespace == XML {
         return format!("xml:{name}");
     }
-    match prefixes.iter().position(|known| *known == namespace) {
+    match prefixes.get(namespace) {
         Some(at) => format!("ns{at}:{name}"),
         None => name.to_owned(),
     }
@@ -410,6 +413,19 @@ mod tests {
         assert!(parse(b"<a>\xff</a>").is_err());
         let deep = "<a>".repeat(DEPTH_MAX) + &"</a>".repeat(DEPTH_MAX);
         assert!(parse(deep.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn namespaces_are_many() {
+        let of = |range: std::ops::Range<usize>| -> String {
+            let element = |at| format!("<x xmlns='u:{at}'/>");
+            range.map(element).collect()
+        };
+        // Two of each: the second one gets the prefix of the first.
+        let text = format!("<a>{}{}</a>", of(0..4000), of(0..4000));
+        let written = round(&text);
+        assert_eq!(written.matches(" xmlns:ns").count(), 4000);
+        assert!(written.contains("<ns3999:x/><ns0:x/>"), "in their order");
     }
 
     #[test]

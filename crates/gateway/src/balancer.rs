@@ -4,7 +4,8 @@
 //! that may be asked by the balancing method; then those on standby. A member that failed is left
 //! alone for its time, unless there is no other: asking it is better than refusing.
 //!
-//! Difficulty: all of it is a worker's own view. Shares hold per worker, and so overall.
+//! Difficulty: shares are a worker's own view; they hold per worker, and so overall. Failures are
+//! those of all workers, and of this upstream alone: others may have other terms for the server.
 
 use crate::{
     failure::Failure,
@@ -106,10 +107,8 @@ impl Group {
 
     /// It may be asked: neither checks nor requests of late say that it is not there.
     fn is_well(&self, at: usize, now_ms: u64) -> bool {
-        let Some((member, pool)) = self.upstream.members.get(at).zip(self.pools.get(at)) else {
-            return false;
-        };
-        !member.state.is_down() && !pool.is_failed(now_ms, &member.state)
+        let member = self.upstream.members.get(at);
+        member.is_some_and(|member| !member.state.is_down() && !member.state.is_failed(now_ms))
     }
 
     /// The member that a session is kept at, or the one that it names for when it is away.
@@ -397,7 +396,7 @@ mod tests {
         let standing = member.state.clone();
         let group = Group::new(Arc::new(Upstream::new("test", vec![member])), pools);
         standing.pass_check(now_ms);
-        group.pools[0].fail(1, 60_000);
+        standing.fail(1, 60_000, now_ms);
         assert!(!group.is_well(0, now_ms), "it has failed after the check");
         standing.pass_check(clock::monotonic_ms() + 1);
         assert!(group.is_well(0, now_ms));

@@ -75,6 +75,7 @@ pub fn dialogue(
             let terms = RequestTerms {
                 asks_first: asks_first(exchange, member, has_content),
                 is_http10: tuning.is_http10,
+                closes: exchange.upstream.closes,
             };
             let begun = Http1Dialogue::begin(address, request, terms, out);
             Codec::Http1(begun.map_err(Failure::Refused)?)

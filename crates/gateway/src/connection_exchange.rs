@@ -23,6 +23,7 @@ use std::{
     any::Any,
     io,
     ops::Range,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -44,6 +45,8 @@ pub struct Terms {
     pub ping_ms: Option<u64>,
     /// For the log.
     pub client: RequestLogContext,
+    /// FastCGI: texts of the error stream that make the response an invalid one.
+    pub caught_errors: Arc<[Box<str>]>,
 }
 
 impl Terms {
@@ -54,6 +57,7 @@ impl Terms {
             timeout_ms,
             ping_ms: None,
             client,
+            caught_errors: Arc::default(),
         }
     }
 }
@@ -82,6 +86,9 @@ pub struct ConnectionExchange {
     is_pinged: bool,
     context: ExchangeContext,
     log: LogLines,
+    /// Texts of the error stream that make the response an invalid one.
+    caught_errors: Arc<[Box<str>]>,
+    has_head: bool,
     pub hints: Hints,
 }
 
@@ -118,6 +125,8 @@ impl ConnectionExchange {
             is_pinged: terms.ping_ms.is_some(),
             context: context.clone(),
             log: LogLines::new(terms.client, Source::Server),
+            caught_errors: terms.caught_errors,
+            has_head: false,
             hints: Hints::default(),
         }))
     }
@@ -232,11 +241,22 @@ impl ConnectionExchange {
             Event::Head(head) => {
                 let has_content = !self.is_head_request && !head.status.forbids_content();
                 self.left = head.length.filter(|_| has_content);
+                self.has_head = true;
                 Some(UpstreamEvent::Head(head))
             }
             Event::Content(range) => self.content_of(from, range)?,
             Event::Log(range) => {
-                self.log.push(self.input.bytes(from, range));
+                let text = self.input.bytes(from, range);
+                self.log.push(text);
+                let is_in = |wanted: &str| {
+                    text.windows(wanted.len().max(1))
+                        .any(|part| part == wanted.as_bytes())
+                };
+                if !self.has_head && self.caught_errors.iter().any(|wanted| is_in(wanted)) {
+                    let broken = Broken::at(Fault::Malformed, text);
+                    self.log.flush();
+                    return Err(Failure::Broken(broken));
+                }
                 None
             }
             Event::Trailers(fields) => Some(UpstreamEvent::Trailers(fields)),

@@ -92,6 +92,7 @@ pub const OF_CONNECTION: NameSet = NameSet::of(&[
 
 /// RFC 9110 section 7.6.1, and what older servers send: fields that are for the next hop only.
 /// `nominated`: options of Connection.
+#[inline]
 pub fn is_of_connection(name: &[u8], nominated: &[&[u8]]) -> bool {
     // Proxy-Authorization is for the first that asks for it (RFC 9110 section 11.7.2), and we
     // don't.

@@ -206,9 +206,11 @@ impl Gateway {
             Ok(heard) => self.answer(exchange, &call, heard).await,
             Err(refusal) => Handled::Answered(refusal),
         };
-        // Only native routes take them again.
-        if call.manner.terms.is_some() {
-            self.spare_scripts.keep(call.script.take());
+        match &exchange.cache.decision {
+            Some(decision) => decision.keep_request(call),
+            // Only native routes take them again.
+            None if call.manner.terms.is_some() => self.spare_scripts.keep(call.script.take()),
+            None => {}
         }
         handled
     }
@@ -510,7 +512,9 @@ impl Forwarder for Gateway {
     }
 
     fn route(&self, exchange: &mut Exchange) -> Option<Box<UpstreamRequest>> {
-        native::call(exchange, &self.last_options, &self.spare_scripts).map(Box::new)
+        native::call_again(exchange).or_else(|| {
+            native::call(exchange, &self.last_options, &self.spare_scripts).map(Box::new)
+        })
     }
 
     fn forward<'a>(

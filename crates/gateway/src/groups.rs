@@ -62,9 +62,8 @@ impl Groups {
     fn drop_unused(&self) {
         let mut groups = self.groups.borrow_mut();
         groups.retain(|_, group| Rc::strong_count(group) > 1);
-        let now_ms = clock::monotonic_ms();
         let mut pools = self.pools.borrow_mut();
-        pools.retain(|_, pool| Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms));
+        pools.retain(|_, pool| Rc::strong_count(pool) > 1 || !pool.is_unused());
     }
 
     /// Drops what has not been used for long.
@@ -74,7 +73,7 @@ impl Groups {
             .retain(|_, group| now_ms.saturating_sub(group.last_used_ms.get()) < FORGOTTEN_MS);
         self.pools.borrow_mut().retain(|_, pool| {
             pool.sweep(now_ms);
-            Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms)
+            Rc::strong_count(pool) > 1 || !pool.is_unused()
         });
     }
 }

@@ -33,6 +33,8 @@ pub struct RequestTerms {
     pub asks_first: bool,
     /// In HTTP/1.0. Its content has a length.
     pub is_http10: bool,
+    /// The connection serves no other one.
+    pub closes: bool,
 }
 
 pub struct Http1Dialogue {
@@ -40,7 +42,7 @@ pub struct Http1Dialogue {
     /// Protocols that the server was asked to change to.
     upgrade: Option<Vec<u8>>,
     is_chunked: bool,
-    /// The request was of HTTP/1.0.
+    /// The request was of HTTP/1.0, or said that it is the last one.
     is_last: bool,
     state: State,
     stays: bool,
@@ -108,6 +110,8 @@ impl Http1Dialogue {
             ClientConnection::Upgrade
         } else if terms.is_http10 {
             ClientConnection::Close10
+        } else if terms.closes {
+            ClientConnection::Close
         } else {
             ClientConnection::KeepAlive
         };
@@ -122,7 +126,7 @@ impl Http1Dialogue {
             method,
             upgrade: address.upgrade,
             is_chunked,
-            is_last: terms.is_http10,
+            is_last: terms.is_http10 || terms.closes,
             state: State::Head,
             stays: false,
             trailers: None,

@@ -65,7 +65,7 @@ pub use balancer::Choice;
 pub use failure::Failure;
 pub use fetch::DocumentFetcher;
 pub use gateway::{Busy, Gateway};
-pub use health::HealthChecks;
+pub use health::{HealthChecks, test_member};
 pub use stream_members::{StreamConnection, StreamMember, StreamMembers};
 pub use traces::TraceExport;
 

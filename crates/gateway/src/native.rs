@@ -93,6 +93,26 @@ pub fn call(
     })
 }
 
+/// The call of an earlier request that followed the same decision: only the query differs, and the
+/// members of the upstream may.
+pub fn call_again(exchange: &Exchange) -> Option<Box<UpstreamRequest>> {
+    let decision = exchange.cache.decision.as_ref()?;
+    let Action::Proxy(proxy) = exchange.action() else {
+        return None;
+    };
+    let mut call = decision.take_request()?;
+    call.to = UpstreamTarget::Upstream(proxy.upstream.current());
+    let path_bytes = call.target.iter().position(|byte| *byte == b'?');
+    call.target
+        .truncate(path_bytes.unwrap_or(call.target.len()));
+    call.target = with_query(std::mem::take(&mut call.target), exchange);
+    if let Some(script) = &mut call.script {
+        // Connections to one listener may have come to different ports (PROXY protocol).
+        script.server_port = exchange.client.local.port();
+    }
+    Some(call)
+}
+
 /// True if the requested file doesn't exist. A route for a name suffix (`*.php`) is for files: if
 /// the root is local, a path that isn't one of its files is not found. Otherwise programs would
 /// look for the script in the middle of the path, and PHP would run an uploaded picture

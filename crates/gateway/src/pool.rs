@@ -1,5 +1,4 @@
-//! Connections to one backend, of one worker: idle ones, how many there are, who waits for one, and
-//! how the backend has been lately.
+//! Connections to one backend, of one worker: idle ones, how many there are, and who waits for one.
 //!
 //! Difficulty: a kept connection may end at any moment. It is looked at before it is used (which
 //! costs no system call), and what fails on one before a byte came back says so
@@ -112,10 +111,6 @@ pub struct Pool {
     /// Requests under way, and bytes so far, for the choice among members.
     pub busy: Cell<u32>,
     pub bytes: Cell<u64>,
-    /// Left alone until then.
-    failed_until_ms: Cell<u64>,
-    failed_at_ms: Cell<u64>,
-    failures_in_row: Cell<u32>,
 }
 
 impl Pool {
@@ -135,9 +130,6 @@ impl Pool {
             queue: Rc::default(),
             busy: Cell::new(0),
             bytes: Cell::new(0),
-            failed_until_ms: Cell::new(0),
-            failed_at_ms: Cell::new(0),
-            failures_in_row: Cell::new(0),
         }
     }
 
@@ -429,34 +421,12 @@ impl Pool {
     }
 
     /// Nothing would be lost with it.
-    pub fn is_unused(&self, now_ms: u64) -> bool {
-        self.open.get() == 0 && self.busy.get() == 0 && self.failed_until_ms.get() <= now_ms
+    pub fn is_unused(&self) -> bool {
+        self.open.get() == 0 && self.busy.get() == 0
     }
 
     pub fn idle_count(&self) -> usize {
         self.idle.borrow().len()
-    }
-
-    /// After `most` in a row it is left alone.
-    pub fn fail(&self, most: u32, retry_ms: u64) {
-        self.failures_in_row
-            .set(self.failures_in_row.get().saturating_add(1));
-        if self.failures_in_row.get() >= most {
-            let now_ms = clock::monotonic_ms();
-            self.failed_at_ms.set(now_ms);
-            self.failed_until_ms.set(now_ms.saturating_add(retry_ms));
-        }
-    }
-
-    /// Says whether it had been left alone.
-    pub fn succeed(&self) -> bool {
-        self.failures_in_row.set(0);
-        self.failed_until_ms.replace(0) > 0
-    }
-
-    /// It is left alone, unless a check has found it well since (`standing`).
-    pub fn is_failed(&self, now_ms: u64, standing: &MemberState) -> bool {
-        now_ms < self.failed_until_ms.get() && !standing.has_passed_since(self.failed_at_ms.get())
     }
 }
 

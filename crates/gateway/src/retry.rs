@@ -28,7 +28,7 @@ use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
 use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
 use saker_telemetry::{error_log, message};
-use std::{borrow::Cow, future::poll_fn, rc::Rc};
+use std::{borrow::Cow, future::poll_fn, rc::Rc, sync::Arc};
 
 impl Gateway {
     /// Asks members until one has said the head of a response.
@@ -65,7 +65,7 @@ impl Gateway {
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {
                     end_attempt(exchange, head.status, head.length);
-                    note(group, member, pool, head.status);
+                    note(group, member, head.status);
                     let is_retried = is_retried(exchange, group, head.status)
                         && has_more(group, tried.len() + 1, begun_ms);
                     if is_retried && let Some(kept) = upstream.take_content() {
@@ -85,7 +85,7 @@ impl Gateway {
                 continue;
             }
             if counts(&failure, group) && !member.ignores_errors {
-                fail(group, member, pool);
+                fail(group, member);
             }
             tried.push(at);
             let may_resend = failure.is_before_request()
@@ -303,16 +303,16 @@ impl Gateway {
             Ok(dialogue) => dialogue,
             Err(failure) => return Err((failure, content)),
         };
-        let timeout_ms = timeout_ms(call, member);
         let ping_ms = member
             .tuning
             .ping_ms
             .filter(|_| codecs::asks_first(exchange, member, content_length != Some(0)));
         let terms = Terms {
             kept: KeptLimits::of(&member.tuning),
-            timeout_ms,
+            timeout_ms: timeout_ms(call, member),
             ping_ms,
             client: exchange.log_context(),
+            caught_errors: Arc::clone(&member.tuning.caught_errors),
         };
         ConnectionExchange::begin(
             connection,
@@ -352,17 +352,17 @@ fn fill_variables(
 }
 
 /// A member has said a head: it is well, unless that status counts as a failure.
-fn note(group: &Group, member: &Member, pool: &Pool, status: Status) {
+fn note(group: &Group, member: &Member, status: Status) {
     if group.upstream.failure_statuses.contains(&status.0) {
-        fail(group, member, pool);
-    } else if pool.succeed() {
+        fail(group, member);
+    } else if member.state.succeed() {
         member.state.come_back(clock::monotonic_ms());
     }
 }
 
-pub fn fail(group: &Group, member: &Member, pool: &Pool) {
-    member.state.count_failure();
-    pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
+pub fn fail(group: &Group, member: &Member) {
+    let (most, rest_ms) = (group.upstream.failures_max, member.tuning.retry_ms);
+    member.state.fail(most, rest_ms, clock::monotonic_ms());
 }
 
 impl UpstreamResponse {

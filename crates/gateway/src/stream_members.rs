@@ -133,17 +133,17 @@ impl StreamMember {
 
     /// Notes that the member could not be used.
     pub fn fail(&self) {
-        if let Ok((member, pool)) = self.parts()
+        if let Ok((member, _)) = self.parts()
             && !member.ignores_errors
         {
-            retry::fail(&self.group, member, pool);
+            retry::fail(&self.group, member);
         }
     }
 
     /// Notes that the member can be used.
     pub fn succeed(&self) {
-        if let Ok((member, pool)) = self.parts()
-            && pool.succeed()
+        if let Ok((member, _)) = self.parts()
+            && member.state.succeed()
         {
             member.state.come_back(clock::monotonic_ms());
         }

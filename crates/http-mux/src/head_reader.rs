@@ -152,7 +152,7 @@ impl<'s> HeadReader<'s> {
             && self
                 .store
                 .view()
-                .has_joined_value_over(self.field_bytes_max.saturating_sub(1))
+                .has_joined_value_over(self.field_bytes_max.saturating_sub(1), true)
         {
             self.facts.too_large = Some(TooLarge::Fields);
         }

@@ -46,6 +46,13 @@ impl HeadStore {
         self.protocol.map(|span| span.of(&self.pseudo))
     }
 
+    /// True for a `:scheme` that is not HTTP's: no server translates it here (RFC 9113 section 8.3.1).
+    pub fn has_foreign_scheme(&self) -> bool {
+        let scheme = self.scheme();
+        let is = |known: &[u8]| scheme.eq_ignore_ascii_case(known);
+        !scheme.is_empty() && !is(b"https") && !is(b"http")
+    }
+
     /// `:scheme`; empty for a plain CONNECT.
     pub fn scheme(&self) -> &[u8] {
         self.scheme.of(&self.pseudo)

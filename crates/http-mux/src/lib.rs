@@ -7,7 +7,7 @@
 //!
 //! The parts: how strings and integers are coded ([`integer`], [`huffman`], [`strings`]), tables of
 //! fields ([`dynamic_table`], and [`field_index`] for who encodes), heads ([`HeadStore`],
-//! [`HeadReader`]), streams and their order ([`StreamTable`], [`Priority`]), counting what a peer
+//! [`HeadReader`], [`HeadEncoder`]), streams and their order ([`StreamTable`], [`Priority`]), counting what a peer
 //! does too often ([`Bucket`]), and the tables of what ends a connection ([`error_codes`],
 //! [`reasons`]).
 
@@ -16,6 +16,7 @@ pub mod dynamic_table;
 mod faults;
 pub mod field_index;
 mod flood;
+mod head_encoder;
 mod head_fault;
 mod head_reader;
 mod head_store;
@@ -30,6 +31,7 @@ pub mod strings;
 pub use coding_error::CodingError;
 pub use field_index::Indexing;
 pub use flood::Bucket;
+pub use head_encoder::{FieldEncoder, HeadEncoder, MethodFacts};
 pub use head_fault::HeadFault;
 pub use head_reader::{FieldSink, HeadFacts, HeadLimits, HeadReader, Shape, TooLarge};
 pub use head_store::HeadStore;

@@ -85,6 +85,21 @@ impl HeadView<'_> {
     }
 }
 
+impl HeadView<'_> {
+    /// An owned copy of a head whose Host field is known to be the effective host already, because
+    /// a cached route has the same one, and whose target has the form of a path. `None`: the target
+    /// is malformed behind its path.
+    pub fn to_known_request(self) -> Option<RequestHead> {
+        let split = target::split(self.method(), self.target());
+        let is_origin = matches!(split, Ok(Target::Origin { .. }));
+        is_origin.then(|| {
+            let mut head = self.to_owned();
+            head.is_settled = true;
+            head
+        })
+    }
+}
+
 /// Parts of a head that have to change.
 struct Settled {
     host: Option<Vec<u8>>,

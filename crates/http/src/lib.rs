@@ -5,6 +5,7 @@
 //! function or a plain type.
 //! Out of scope: sockets, files, and configuration.
 
+pub mod basic_credentials;
 pub mod chars;
 pub mod conditional;
 pub mod content_coding;

@@ -4,7 +4,8 @@
 //! nothing.
 //! Caveat: many small or overlapping ranges make a large response out of a small request (RFC 9110
 //! section 17.15), so their number is bounded, and overlapping ones are joined before they are
-//! counted: no byte is sent twice.
+//! counted: no byte is sent twice. By nginx's rules they are sent as asked, but never more bytes than
+//! the whole has.
 
 use crate::chars::trim_ows;
 
@@ -35,6 +36,25 @@ pub enum RangeOutcome {
     Many(Vec<ByteRange>),
     /// Answer 416 with `Content-Range: bytes */length`.
     Unsatisfiable,
+}
+
+/// Rules for a Range field, where the standard leaves a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RangeRules {
+    /// Invalid sets are ignored, and ranges that overlap are joined.
+    #[default]
+    Joined,
+    /// nginx's: in a set of bytes, what is invalid is unsatisfiable; ranges are sent as asked, and
+    /// the whole if that is less; HEAD has ranges, and the first of several fields counts.
+    AsAsked,
+}
+
+/// Resolves a Range field value against a length, by the rules.
+pub fn resolve_by(rules: RangeRules, value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
+    match rules {
+        RangeRules::Joined => resolve(value, length, parts_max),
+        RangeRules::AsAsked => as_asked(value, length, parts_max),
+    }
 }
 
 /// Resolves a Range field value against a length.
@@ -161,6 +181,75 @@ impl Parts {
             None => RangeOutcome::Unsatisfiable,
             Some(first) if self.more.is_empty() => RangeOutcome::One(first),
             Some(first) => RangeOutcome::Many([vec![first], self.more].concat()),
+        }
+    }
+}
+
+/// [`RangeRules::AsAsked`]. Only satisfiable ranges are counted.
+fn as_asked(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
+    let Some(set) = range_set(value).filter(|set| !set.is_empty() && parts_max > 0) else {
+        return RangeOutcome::Whole;
+    };
+    let mut ranges = Vec::new();
+    let mut first: Option<ByteRange> = None;
+    let mut bytes = 0u64;
+    for spec in set.split(|byte| *byte == b',') {
+        let Some((start, end)) = bounds(spec, length) else {
+            return RangeOutcome::Unsatisfiable;
+        };
+        if start >= end {
+            if start == 0 {
+                return RangeOutcome::Whole;
+            }
+            continue;
+        }
+        bytes = bytes.saturating_add(end - start);
+        let range = ByteRange {
+            first: start,
+            last: end - 1,
+        };
+        match first {
+            None => first = Some(range),
+            Some(_) => ranges.push(range),
+        }
+        if ranges.len() >= parts_max {
+            return RangeOutcome::Whole;
+        }
+    }
+    match first {
+        None => RangeOutcome::Unsatisfiable,
+        Some(_) if bytes > length => RangeOutcome::Whole,
+        Some(first) if ranges.is_empty() => RangeOutcome::One(first),
+        Some(first) => {
+            ranges.insert(0, first);
+            RangeOutcome::Many(ranges)
+        }
+    }
+}
+
+/// The first byte of a range, and the one behind the last. Spaces may stand around numbers.
+fn bounds(spec: &[u8], length: u64) -> Option<(u64, u64)> {
+    let spaces = |byte: &u8| *byte == b' ';
+    let spec = match spec.iter().position(|byte| !spaces(byte)) {
+        Some(at) => &spec[at..],
+        None => return None,
+    };
+    let at = memchr::memchr(b'-', spec)?;
+    let (first, last) = (&spec[..at], &spec[at + 1..]);
+    // Nothing stands between the hyphen and the number of a suffix.
+    let last = match at {
+        0 => last,
+        _ => last.trim_ascii_start(),
+    };
+    let last = last.trim_ascii_end();
+    let exact = |text: &[u8]| number(text).filter(|number| *number <= i64::MAX as u64);
+    match (at, last) {
+        (0, last) => Some((length.saturating_sub(exact(last)?), length)),
+        (_, b"") => Some((exact(first.trim_ascii_end())?, length)),
+        (_, last) => {
+            let first = exact(first.trim_ascii_end())?;
+            let end = exact(last)?.saturating_add(1);
+            Some((first, end.min(length)))
         }
     }
 }

@@ -92,6 +92,14 @@ impl ChunkedDecoder {
         }
     }
 
+    /// Bytes of content that the chunk whose size has been read still has.
+    pub fn chunk_left(&self) -> u64 {
+        match self.state {
+            State::Data => self.left,
+            _ => 0,
+        }
+    }
+
     /// True if the whole body with its trailers was read.
     pub fn is_done(&self) -> bool {
         self.state == State::Done

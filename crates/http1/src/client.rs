@@ -20,7 +20,7 @@ use crate::octets;
 use crate::plain;
 use crate::response::{
     CONNECTION, CONTENT_LENGTH, KEEP_ALIVE, TRANSFER_ENCODING, UPGRADE, append_decimal,
-    append_field, is_framing_field,
+    append_field, append_own_field, is_framing_field,
 };
 
 /// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once
@@ -120,7 +120,7 @@ pub fn encode_forwarded_head<'a>(
     }
     out.extend_from_slice(&head.bytes()[run]);
     for (name, value) in more {
-        append_field(name, value, out);
+        append_own_field(name, value, out);
     }
     append_end(framing, connection, out);
     Ok(())

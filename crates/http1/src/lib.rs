@@ -34,7 +34,7 @@ pub use framing::{
     keep_alive, request_framing, upgrade,
 };
 pub use reject::{Reject, RejectReason};
-pub use repair::{Repaired, is_repairable, repair};
+pub use repair::{Repair, Repaired, is_repairable, repair};
 pub use request::{METHOD_BYTES_MAX, Parsed, RequestLimits, parse_request};
 pub use response::{Connection, HeadExtra, ResponseFraming, encode_head, encode_informational};
 pub use scanner::HeadScanner;

@@ -1,5 +1,5 @@
-//! Request heads that are not strict, rewritten as strict ones: folded lines, as in Apache, and with
-//! `HttpProtocolOptions Unsafe` more.
+//! Request heads that are not strict, rewritten as strict ones: folded lines, as in Apache, with
+//! `HttpProtocolOptions Unsafe` more; or lines that end with a bare LF, as in nginx.
 //!
 //! Called by: the driver, for a head that the parser or the checks refused, where the configuration
 //! asks for it.
@@ -14,11 +14,28 @@ use crate::{octets, reject::RejectReason};
 use saker_http::{Method, Status, chars::is_token, host::parse_authority};
 use std::borrow::Cow;
 
+/// Kind of rewriting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Folded lines.
+    Folded,
+    /// Those, and more.
+    Unsafe,
+    /// Lines that end with a bare LF, and empty lines before the request.
+    LineFeeds,
+}
+
 /// The outcome for the bytes of a refused head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repaired {
     /// A strict head for the first `consumed` bytes.
-    Head { head: Vec<u8>, consumed: usize },
+    Head {
+        head: Vec<u8>,
+        consumed: usize,
+        /// All its lines end alike, so it is read alike by all that understand it: content and
+        /// further requests may follow.
+        is_uniform: bool,
+    },
     /// The head has not ended yet.
     Partial,
     /// It stays refused, perhaps with another status.
@@ -26,10 +43,12 @@ pub enum Repaired {
 }
 
 /// True if a head that was refused for this reason may be repaired.
-pub fn is_repairable(reason: RejectReason, is_unsafe: bool) -> bool {
+pub fn is_repairable(reason: RejectReason, repair: Repair) -> bool {
     use RejectReason::*;
+    let is_unsafe = repair == Repair::Unsafe;
     match reason {
-        FoldedLine => true,
+        BareLineFeed | EmptyLines if repair == Repair::LineFeeds => true,
+        FoldedLine => repair != Repair::LineFeeds,
         BareLineFeed | BadMethod | BadVersion | UnsupportedVersion | BadFieldName
         | BadFieldValue | SeveralHosts | BadHost | BadTarget => is_unsafe,
         _ => false,
@@ -38,7 +57,11 @@ pub fn is_repairable(reason: RejectReason, is_unsafe: bool) -> bool {
 
 /// Joins folded lines of the head at the start of `bytes` (section 5.2), and rewrites all else if
 /// `is_unsafe`. `head_bytes_max` is where waiting for its end stops.
-pub fn repair(bytes: &[u8], head_bytes_max: usize, is_unsafe: bool) -> Repaired {
+pub fn repair(bytes: &[u8], head_bytes_max: usize, repair: Repair) -> Repaired {
+    if repair == Repair::LineFeeds {
+        return with_line_ends(bytes, head_bytes_max);
+    }
+    let is_unsafe = repair == Repair::Unsafe;
     let window = bytes.get(..head_bytes_max).unwrap_or(bytes);
     let Some((lines, consumed)) = lines(window) else {
         return match bytes.len() < head_bytes_max {
@@ -51,8 +74,37 @@ pub fn repair(bytes: &[u8], head_bytes_max: usize, is_unsafe: bool) -> Repaired 
         false => joined(&lines),
     });
     match rewritten {
-        Ok(head) => Repaired::Head { head, consumed },
+        Ok(head) => Repaired::Head {
+            head,
+            consumed,
+            is_uniform: false,
+        },
         Err(status) => Repaired::Refused(status),
+    }
+}
+
+/// Ends each line of the head with CRLF, and leaves empty lines before it out (section 2.2).
+fn with_line_ends(bytes: &[u8], head_bytes_max: usize) -> Repaired {
+    let window = bytes.get(..head_bytes_max).unwrap_or(bytes);
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = window.iter().position(|byte| !is_end(byte));
+    let start = start.unwrap_or(window.len());
+    let Some((lines, bytes_of_lines)) = lines(&window[start..]) else {
+        return match bytes.len() < head_bytes_max {
+            true => Repaired::Partial,
+            false => Repaired::Refused(None),
+        };
+    };
+    let consumed = start + bytes_of_lines;
+    let raw = &window[start..consumed];
+    let line_feeds = memchr::memchr_iter(b'\n', raw).count();
+    let returns = memchr::memchr_iter(b'\r', raw).count();
+    let mut head = lines.join(&b"\r\n"[..]);
+    head.extend_from_slice(b"\r\n\r\n");
+    Repaired::Head {
+        head,
+        consumed,
+        is_uniform: returns == 0 || returns == line_feeds,
     }
 }
 

@@ -39,7 +39,7 @@ pub fn parse_request(
     if let Parsed::Complete { head_bytes } = parsed {
         // As Apache, which joins them.
         if HeadView::new(&window[..head_bytes], index)
-            .has_joined_value_over(limits.field_bytes_max.saturating_sub(1))
+            .has_joined_value_over(limits.field_bytes_max.saturating_sub(1), false)
         {
             return Err(RejectReason::FieldTooLong.into());
         }

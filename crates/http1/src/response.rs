@@ -103,9 +103,19 @@ pub fn encode_informational(status: Status, fields: &Fields, out: &mut Vec<u8>) 
 /// One field line. Controls in the value become spaces (RFC 9110 section 5.5); a name that is no
 /// token is left out with its value.
 pub(crate) fn append_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    if !is_token(name.as_bytes()) {
-        return;
+    if is_token(name.as_bytes()) {
+        append_line(name, value, out);
     }
+}
+
+/// [`append_field`] of a name that stands in the program, and so is a token.
+pub(crate) fn append_own_field(name: &'static str, value: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(is_token(name.as_bytes()), "{name}");
+    append_line(name, value, out);
+}
+
+#[inline(always)]
+fn append_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.reserve(name.len() + value.len() + b": \r\n".len());
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");

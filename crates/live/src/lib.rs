@@ -10,5 +10,6 @@ pub mod history;
 mod line;
 pub mod process;
 pub mod sampler;
+pub mod sketch;
 pub mod tail;
 pub mod tops;

@@ -55,6 +55,9 @@ pub trait Lookup: fmt::Debug + Send + Sync {
 
     /// Returns true if a value follows from the authenticated user.
     fn uses_user(&self) -> bool;
+
+    /// The same as [`Template::differs_by_client`].
+    fn differs_by_client(&self) -> bool;
 }
 
 /// Error in a template.
@@ -188,6 +191,27 @@ impl Template {
             Piece::Variable(variable) => variable.is_of_user(),
             Piece::Nested(inner) => inner.uses_user(),
             Piece::Map(map) => map.uses_user(),
+            _ => false,
+        })
+    }
+
+    /// Returns true if clients that ask for one URL may have different values, by their fields,
+    /// cookies, or users, or by a map of their addresses. Addresses as such do not count: they differ
+    /// for each client, and a response that shows them is not for all.
+    pub fn differs_by_client(&self) -> bool {
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Variable(variable) => variable.is_of_client(),
+            Piece::Nested(inner) => inner.differs_by_client(),
+            Piece::Map(map) => map.differs_by_client(),
+            _ => false,
+        })
+    }
+
+    /// Returns true if it uses the client's address.
+    pub(crate) fn uses_address(&self) -> bool {
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Variable(variable) => variable.is_address(),
+            Piece::Nested(inner) => inner.uses_address(),
             _ => false,
         })
     }

@@ -119,6 +119,10 @@ impl Lookup for ValueMap {
     fn uses_user(&self) -> bool {
         self.templates().any(Template::uses_user)
     }
+
+    fn differs_by_client(&self) -> bool {
+        self.source.uses_address() || self.templates().any(Template::differs_by_client)
+    }
 }
 
 fn expand(

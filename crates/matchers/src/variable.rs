@@ -114,6 +114,19 @@ impl Variable {
         matches!(self, Variable::RemoteUser | Variable::Claim(_))
     }
 
+    /// Returns true if the value follows from what clients send beside the URL, or who they are.
+    pub(crate) fn is_of_client(&self) -> bool {
+        self.is_of_user() || matches!(self, Variable::Field(_) | Variable::Cookie(_))
+    }
+
+    /// Returns true if the value follows from the client's address.
+    pub(crate) fn is_address(&self) -> bool {
+        matches!(
+            self,
+            Variable::RemoteAddress | Variable::RemotePort | Variable::ForwardedFor
+        )
+    }
+
     /// Returns true if the value follows from the query.
     pub(crate) fn is_of_query(&self) -> bool {
         matches!(

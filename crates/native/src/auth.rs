@@ -6,6 +6,7 @@
 //! Out of scope: schemes, password files, and the order of decisions (`saker_auth`).
 
 use crate::{
+    ambiguous_credentials::is_ambiguous,
     auth_database::{Asked, Databases},
     identity::Identities,
     trusted_fields::replace_fields,
@@ -22,8 +23,7 @@ use saker_http::Status;
 use saker_net::{Network, blocking::Answer};
 use saker_pipeline::{Exchange, Fetcher, Response, Step, UserClaims, Verdict};
 use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
-use saker_tls::ClientVerification;
-use std::{cell::RefCell, collections::HashMap, fmt, net::IpAddr, path::Path, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fmt, path::Path, rc::Rc, sync::Arc};
 
 /// Rules that a worker keeps in the form that decisions need; rare enough to begin anew.
 const KEPT_MAX: usize = 10_000;
@@ -55,7 +55,8 @@ impl Auth {
         }
     }
 
-    /// Decides whether the request may pass. An error document is shown whatever its route demands.
+    /// Decides whether the request may pass. An error document of the configuration is shown whatever
+    /// its route demands.
     pub fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let Some(rules) = in_force(exchange) else {
             return Step::PASS;
@@ -64,6 +65,12 @@ impl Auth {
             return self.identities.access(exchange, rules);
         }
         exchange.depends_on_request();
+        if is_ambiguous(exchange) {
+            exchange.trace("access", None, || {
+                "`Authorization` stands there twice".into()
+            });
+            return Verdict::Answer(Response::new(Status::BAD_REQUEST)).into();
+        }
         let settings = self.settings(&rules);
         let pause = match self.decide(exchange, &rules, &settings) {
             Access::Wait(Some(pause)) => pause,
@@ -119,7 +126,7 @@ impl Auth {
 /// The rules that a request is under.
 pub fn in_force(exchange: &Exchange) -> Option<Arc<AuthRules>> {
     let rules = exchange.routing.settings.auth.as_ref()?;
-    (rules.is_on && exchange.log.stands_in_for.is_none()).then(|| Arc::clone(rules))
+    (rules.is_on && !exchange.is_page_for_all()).then(|| Arc::clone(rules))
 }
 
 fn verdict(exchange: &mut Exchange, rules: &AuthRules, access: Access) -> Verdict {
@@ -323,69 +330,12 @@ impl UserClaims for LoggedIn {
 }
 
 impl AuthRequest for NativeRequest<'_> {
-    fn method(&self) -> &[u8] {
-        self.exchange.head.view().method_token()
+    fn exchange(&self) -> &Exchange {
+        self.exchange
     }
 
-    fn path(&self) -> &[u8] {
-        &self.exchange.path
-    }
-
-    fn target(&self) -> &[u8] {
-        self.exchange.head.view().target_as_sent()
-    }
-
-    fn field(&self, name: &'static str) -> Option<&[u8]> {
-        self.exchange.head.view().first(name)
-    }
-
-    fn filename(&self) -> &[u8] {
-        &self.exchange.path
-    }
-
-    fn now_s(&self) -> i64 {
-        self.exchange.now
-    }
-
-    fn site_index(&self) -> usize {
-        self.exchange.routing.site_index
-    }
-
-    fn client_address(&self) -> IpAddr {
-        self.exchange.client.ip()
-    }
-
-    fn local_address(&self) -> IpAddr {
-        self.exchange.client.local.ip().to_canonical()
-    }
-
-    fn is_tls(&self) -> bool {
-        self.exchange.client.tls
-    }
-
-    fn has_verified_certificate(&self) -> bool {
-        let session = self.exchange.client.session.as_ref();
-        session.is_some_and(|session| session.client_verification == ClientVerification::Success)
-    }
-
-    fn set_client_name(&mut self, name: &str) {
-        self.exchange.client.call_it(name);
-    }
-
-    fn user(&self) -> Option<&str> {
-        self.exchange.access.user.as_deref()
-    }
-
-    fn set_user(&mut self, user: &str) {
-        self.exchange.access.user = Some(user.into());
-    }
-
-    fn has_variable(&self, name: &[u8]) -> bool {
-        self.exchange.environment.first(name).is_some()
-    }
-
-    fn set_variable(&mut self, name: &[u8], value: &[u8]) {
-        self.exchange.environment.set(name, value);
+    fn exchange_mut(&mut self) -> &mut Exchange {
+        self.exchange
     }
 
     /// The field is optional (RFC 7616 section 3.5) and not sent: clients of native sites take the

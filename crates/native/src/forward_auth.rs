@@ -19,13 +19,13 @@ pub fn is_wanted(exchange: &Exchange) -> bool {
     wanted.is_some_and(|wanted| wanted.said.is_some())
 }
 
-/// Asks the authorization server, once per request and set of settings. An error document is shown
-/// whatever its route demands.
+/// Asks the authorization server, once per request and set of settings. An error document of the
+/// configuration is shown whatever its route demands.
 pub fn authorize<'a>(
     exchange: &'a mut Exchange,
     authorizer: Option<&'a dyn Authorizer>,
 ) -> Step<'a> {
-    if exchange.log.stands_in_for.is_some() {
+    if exchange.is_page_for_all() {
         return Step::PASS;
     }
     let Some(wanted) = exchange

@@ -24,8 +24,14 @@ const NAME: &[u8] = b".htaccess";
 /// Directories of a path in which a file is looked for; as many as rules walk through.
 const DEPTH_MAX: usize = 200;
 
-/// The decision for a request: the rules of the files apply to it.
-struct UnderFiles(bool);
+/// The decision for a request.
+struct UnderFiles {
+    /// The rules of the files apply to it.
+    applies: bool,
+    /// Settings of saker.toml, before any file has changed them. `None`: of an error document, which
+    /// has not been routed yet.
+    own: Option<Arc<Settings>>,
+}
 
 /// Native rules with those of `.htaccess` files below them.
 pub struct HtaccessRules {
@@ -58,7 +64,8 @@ impl HtaccessRules {
                 Htaccess::On => true,
                 Htaccess::Auto => was_under || self.has_file(exchange),
             };
-        exchange.extensions.insert(UnderFiles(applies));
+        let own = Some(Arc::clone(&exchange.routing.settings));
+        exchange.extensions.insert(UnderFiles { applies, own });
         applies
     }
 
@@ -135,7 +142,36 @@ fn is_under(exchange: &Exchange) -> bool {
     exchange
         .extensions
         .get::<UnderFiles>()
-        .is_some_and(|under| under.0)
+        .is_some_and(|under| under.applies)
+}
+
+/// True if the error document for a status is one that a file names, and not saker.toml.
+fn is_page_of_file(exchange: &Exchange, status: Status) -> bool {
+    let under = exchange.extensions.get::<UnderFiles>();
+    let own = under.and_then(|under| under.own.as_deref());
+    own.is_none_or(|own| own.error_page(status) != exchange.routing.settings.error_page(status))
+}
+
+/// The route of saker.toml for a path with a slash behind it, if that is another one than the
+/// request's: its rules are not those that were checked.
+fn folder_route(exchange: &Exchange) -> Option<usize> {
+    let site = &exchange.routing.site;
+    if exchange.path.ends_with(b"/") || site.routes.is_empty() {
+        return None;
+    }
+    let folder = [&exchange.path, &b"/"[..]].concat();
+    let mut candidates = site.routes.candidates(&folder);
+    candidates.find(|at| {
+        let route = site.routes.get(*at);
+        let may_match = |route: &Route| !matches!(route.pattern.is_match(&folder), Ok(false));
+        Some(*at) != exchange.routing.route && route.is_some_and(may_match)
+    })
+}
+
+/// True if files have a folder answered under its name without the slash (`DirectorySlash Off`).
+fn is_bare_folder(exchange: &Exchange) -> bool {
+    let mapped = exchange.routing.mapped.as_ref();
+    !exchange.path.ends_with(b"/") && mapped.is_some_and(|at| at.relative.ends_with(b"/"))
 }
 
 impl Rules for HtaccessRules {
@@ -193,12 +229,21 @@ impl Rules for HtaccessRules {
             || (exchange.routing.settings.fields)
                 .iter()
                 .any(|edit| edit.template.is_some());
-        if !edits {
+        let folder_route = folder_route(exchange);
+        if !edits && folder_route.is_none() {
             return self.files.fixups(exchange);
         }
         Step::Pending(Box::pin(async move {
-            match self.native.fixups(exchange).verdict().await {
-                Verdict::Pass => self.files.fixups(exchange).verdict().await,
+            if edits {
+                match self.native.fixups(exchange).verdict().await {
+                    Verdict::Pass => {}
+                    decided => return decided,
+                }
+            }
+            match self.files.fixups(exchange).verdict().await {
+                Verdict::Pass if folder_route.is_some() && is_bare_folder(exchange) => {
+                    Verdict::Answer(Response::new(Status::FORBIDDEN))
+                }
                 decided => decided,
             }
         }))
@@ -218,7 +263,9 @@ impl Rules for HtaccessRules {
 
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
         if is_under(exchange) {
-            page.extensions.insert(UnderFiles(true));
+            page.access.is_named_by_file = is_page_of_file(exchange, status);
+            let (applies, own) = (true, None);
+            page.extensions.insert(UnderFiles { applies, own });
             self.files.error_document(exchange, page, status);
         }
     }

@@ -6,6 +6,7 @@
 //! Out of scope: what a route does (`handlers`, `gateway`), and reading the configuration
 //! (`saker-config`).
 
+mod ambiguous_credentials;
 mod auth;
 mod auth_database;
 mod conditional_settings;

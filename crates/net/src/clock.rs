@@ -14,9 +14,17 @@ thread_local! {
     static TURN: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
 }
 
+#[cfg(debug_assertions)]
+thread_local! {
+    /// [`ahead_s`] at the beginning of the turn.
+    static AHEAD_IN_TURN: Cell<i64> = const { Cell::new(0) };
+}
+
 /// Notes the time for [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this
 /// thread wakes up, and a few times a second by a thread that never sleeps.
 pub fn begin_turn() {
+    #[cfg(debug_assertions)]
+    AHEAD_IN_TURN.set(ahead_s());
     TURN.set((monotonic_ms(), realtime_s()));
 }
 
@@ -31,7 +39,7 @@ pub fn turn_ms() -> u64 {
 
 /// Seconds since 1970 when this thread's event loop last woke up: [`realtime_s`] without asking.
 pub fn turn_s() -> i64 {
-    if TURN.get().0 == 0 {
+    if TURN.get().0 == 0 || has_jumped() {
         begin_turn();
     }
     TURN.get().1
@@ -90,6 +98,18 @@ fn ahead_s() -> i64 {
 #[cfg(not(debug_assertions))]
 fn ahead_s() -> i64 {
     0
+}
+
+/// True if a test has moved the clock since the turn began: a thread that never sleeps would notice
+/// a few times a second only.
+#[cfg(debug_assertions)]
+fn has_jumped() -> bool {
+    AHEAD_IN_TURN.get() != ahead_s()
+}
+
+#[cfg(not(debug_assertions))]
+fn has_jumped() -> bool {
+    false
 }
 
 /// A clock set before 1970 counts as 1970.

@@ -48,6 +48,8 @@ pub struct BindOptions {
     /// For `[::]`: leave IPv4 alone, because another listener has the same port there. Otherwise
     /// `[::]` takes both.
     pub v6_only: bool,
+    /// Another socket of this server has a part of the address, or all of it: with `reuse_port`.
+    pub shares: bool,
     /// Size of the kernel's buffers, which then do not grow; `None`: the kernel chooses.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
@@ -60,6 +62,7 @@ impl Default for BindOptions {
             reuse_port: false,
             defer_accept: false,
             v6_only: false,
+            shares: false,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
         }
@@ -317,7 +320,7 @@ fn bound_tcp(address: SocketAddr, options: BindOptions) -> io::Result<Socket> {
     if options.defer_accept {
         socket_options::set_defer_accept(&socket, DEFER_ACCEPT_S)?;
     }
-    privileged::bind_socket(&socket, address)?;
+    privileged::bind_socket(&socket, address, options.shares)?;
     Ok(socket)
 }
 

@@ -222,12 +222,22 @@ fn names(directory: File) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Binds a socket that has its options, by the broker where the port is root's.
-pub(crate) fn bind_socket(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
+/// Binds a socket that has its options, by the broker where the port is root's. `shares`: another
+/// socket of this server has a part of the address, perhaps from before it gave up root's rights;
+/// the kernel lets sockets of one user share addresses.
+pub(crate) fn bind_socket(
+    socket: &socket2::Socket,
+    address: SocketAddr,
+    shares: bool,
+) -> io::Result<()> {
     use std::os::fd::AsFd;
-    or_broker(socket.bind(&address.into()), |broker| {
-        broker.bind(socket.as_fd(), address)
-    })
+    let ask = |broker: &dyn Broker| broker.bind(socket.as_fd(), address);
+    match (socket.bind(&address.into()), broker()) {
+        (Err(error), Some(broker)) if shares && error.kind() == io::ErrorKind::AddrInUse => {
+            ask(broker)
+        }
+        (own, _) => or_broker(own, ask),
+    }
 }
 
 /// As the usual umask of 022 leaves it.

@@ -51,6 +51,16 @@ pub fn sign(id: &mut [u8; ID_BYTES], tag: u16) {
     id[4..6].copy_from_slice(&half.to_be_bytes());
 }
 
+/// Returns true if the kernel takes the id for one that the process with this tag gave out.
+pub fn is_signed(id: &[u8], tag: u16) -> bool {
+    match id {
+        [_, _, a, b, c, d, ..] if id.len() >= ID_BYTES => {
+            u16::from_be_bytes([*a, *b]) ^ u16::from_be_bytes([*c, *d]) == tag
+        }
+        _ => false,
+    }
+}
+
 /// Sockets of a process in the group of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -247,6 +257,17 @@ mod tests {
         let short = [&[0x41], &mark[..], &[7; 30]].concat();
         let long = [&[0xe1, 0, 0, 0, 1, 8], &mark[..], &[7; 30]].concat();
         [short, long]
+    }
+
+    #[test]
+    fn ids_of_a_process_are_told_from_others() {
+        for tag in [0, 1, 0xbeef, u16::MAX] {
+            let mut id = [1, 2, 3, 4, 5, 6, 7, 8];
+            sign(&mut id, tag);
+            assert!(is_signed(&id, tag) && !is_signed(&id, tag ^ 1));
+            assert!(is_signed(&[&id[..], &[9; 12]].concat(), tag));
+            assert!(!is_signed(&id[..7], tag) && !is_signed(&[], tag));
+        }
     }
 
     #[test]

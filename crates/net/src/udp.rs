@@ -38,6 +38,8 @@ pub struct UdpOptions {
     pub send_buffer_bytes: u32,
     /// The connection id of a datagram selects the worker (QUIC); otherwise its addresses do.
     pub steers: bool,
+    /// Another socket of this server has a part of the address, or all of it.
+    pub shares: bool,
 }
 
 impl Default for UdpOptions {
@@ -47,6 +49,7 @@ impl Default for UdpOptions {
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 2 << 20,
             steers: true,
+            shares: false,
         }
     }
 }
@@ -63,7 +66,9 @@ pub fn bind_udp(
     options: UdpOptions,
 ) -> io::Result<Vec<BoundUdp>> {
     // SO_REUSEPORT would let a second server of the same user share the port without a word.
-    bound(address, options, false)?;
+    if !options.shares {
+        bound(address, options, false)?;
+    }
     let first = bound(address, options, true)?;
     let port = first
         .local_addr()?
@@ -328,7 +333,7 @@ fn bound(address: SocketAddr, options: UdpOptions, reuse_port: bool) -> io::Resu
         options.receive_buffer_bytes,
         options.send_buffer_bytes,
     )?;
-    crate::privileged::bind_socket(&socket, address)?;
+    crate::privileged::bind_socket(&socket, address, options.shares)?;
     Ok(socket)
 }
 

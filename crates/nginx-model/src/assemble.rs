@@ -27,7 +27,8 @@ use saker_config::{
     Model,
     model::{
         AccessLog, Address, Addresses, CacheStore, ErrorLog, Http3, Limits, Listener, LogCondition,
-        LogLevel, Origin, Server as ServerSettings, Site, SiteName, TrustedProxies, Workers,
+        LogLevel, Origin, RepairedHeads, Server as ServerSettings, Site, SiteName, TrustedProxies,
+        Workers,
     },
 };
 use saker_ipset::Block;
@@ -48,6 +49,7 @@ pub fn assemble(
     };
     let mut nginx = Nginx {
         conf_prefix: finisher.conf_prefix.to_owned(),
+        body_folder: setup.prefix.join("client_body_temp"),
         default_root: setup.prefix.join("html"),
         keep_alive: KeepAlive::of(&http.conf),
         reads_content: http.variables.reads_content,
@@ -205,6 +207,10 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
                 number.saturating_mul(bytes).max(1024)
             }),
         fields_are_bad_requests: true,
+        refusals_have_pages: true,
+        ignores_expectations: true,
+        says_keep_alive: true,
+        repaired_heads: RepairedHeads::LineFeeds,
         field_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),
         request_line_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),
         header_count_max: core.max_headers.unwrap_or(default.header_count_max),
@@ -476,6 +482,7 @@ fn access_log(
         target: log.target.clone(),
         format: format.items.as_str().into(),
         is_items: true,
+        escapes: format.escape,
         condition: Some(LogCondition::Decided(number)),
         rotation: None,
         mask: Arc::default(),

@@ -8,6 +8,7 @@
 use crate::modules::{
     access::AccessConf,
     autoindex::AutoindexConf,
+    body::BodyConf,
     browser::BrowserConf,
     clients::ClientsConf,
     compression::CompressionConf,
@@ -19,6 +20,7 @@ use crate::modules::{
     limits::LimitsConf,
     log::LogConf,
     realip::RealIp,
+    resolver::ResolverConf,
     secure_link::SecureLinkConf,
     upstream_conf::UpstreamsConf,
 };
@@ -29,6 +31,7 @@ pub struct LocationConf {
     pub core: CoreConf,
     pub access: AccessConf,
     pub autoindex: AutoindexConf,
+    pub body: BodyConf,
     pub browser: BrowserConf,
     pub clients: ClientsConf,
     pub compression: CompressionConf,
@@ -39,6 +42,7 @@ pub struct LocationConf {
     pub limits: LimitsConf,
     pub log: LogConf,
     pub real_ip: RealIp,
+    pub resolver: ResolverConf,
     pub secure_link: SecureLinkConf,
     pub upstreams: UpstreamsConf,
 }
@@ -50,6 +54,7 @@ impl LocationConf {
         self.core.inherit(&outer.core, is_block);
         self.access.inherit(&outer.access);
         self.autoindex.inherit(&outer.autoindex);
+        self.body.inherit(&outer.body);
         self.browser.inherit(&outer.browser);
         self.clients.inherit(&outer.clients);
         self.compression.inherit(&outer.compression);
@@ -60,6 +65,7 @@ impl LocationConf {
         self.limits.inherit(&outer.limits);
         self.log.inherit(&outer.log);
         self.real_ip.inherit(&outer.real_ip);
+        self.resolver.inherit(&outer.resolver);
         self.secure_link.inherit(&outer.secure_link);
         let is_plain = self.core.handler == Handler::Files && self.upstreams.pass.is_none();
         self.upstreams

@@ -9,6 +9,7 @@ use crate::{
     location::{If, Location, LocationKind, LocationTree, Op, Proxied},
     modules::{
         cache::{Zone, cache_use},
+        resolver::Found,
         upstream::{Group, UpstreamPool, make, split_url},
         upstream_conf::{Gateway, HttpVersion, Pass, UpstreamConf},
         upstream_rewrites::{Redirect, Rewrite},
@@ -132,6 +133,7 @@ impl Finisher<'_> {
         let mut proxied = Proxied {
             gateway: pass.gateway,
             upstream: None,
+            is_resolved: false,
             uri: None,
             host: "".into(),
             text: pass.text.clone(),
@@ -162,7 +164,20 @@ impl Finisher<'_> {
             );
             self.report.error(directive, message, None);
         }
-        match make(pass.gateway, &url, own, self.groups, self.conf_prefix) {
+        let group = self
+            .groups
+            .iter()
+            .find(|group| *group.name == *url.authority);
+        proxied.is_resolved = group.is_some_and(Group::is_resolved);
+        let found = Found::default();
+        match make(
+            pass.gateway,
+            &url,
+            own,
+            self.groups,
+            self.conf_prefix,
+            &found,
+        ) {
             Some(upstream) => proxied.upstream = Some(self.pool.share(upstream)),
             None => {
                 let message = format!("host not found in upstream \"{}\"", url.authority);

@@ -12,6 +12,7 @@ mod assemble;
 pub mod conf;
 mod draft;
 mod finish;
+pub mod geoip;
 mod inherit;
 mod load;
 pub mod location;

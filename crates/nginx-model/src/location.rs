@@ -8,6 +8,7 @@
 use crate::{
     conf::LocationConf,
     modules::{
+        body::BodyFiles,
         cache::CacheUse,
         rewrite::{Condition, Statement},
         upstream_conf::{Gateway, Store},
@@ -81,6 +82,8 @@ pub struct Proxied {
     pub gateway: Gateway,
     /// `None`: the address has variables.
     pub upstream: Option<Arc<Upstream>>,
+    /// The upstream is a group with servers whose names are resolved at run time.
+    pub is_resolved: bool,
     /// The replacement of the location's name; `None`: the path is sent as it came.
     pub uri: Option<Box<str>>,
     /// Host and port as written (`$proxy_host`).
@@ -123,7 +126,9 @@ impl Location {
             .pass
             .as_ref()
             .and_then(|pass| upstreams.of(pass.gateway).store.as_ref());
+        let body = self.conf.body.files.unwrap_or(BodyFiles::Off);
         methods.is_some_and(|methods| !methods.is_empty())
+            || body != BodyFiles::Off && upstreams.pass.is_some()
             || store.is_some_and(|store| *store != Store::Off)
     }
 }

@@ -152,13 +152,15 @@ impl Process {
 
 /// Modules that nginx loads, by the part of their file's name between `ngx_` and `_module`, and that
 /// are part of this program.
-const BUILT_IN: [&str; 6] = [
+const BUILT_IN: [&str; 8] = [
     "http_brotli_filter",
     "http_brotli_static",
+    "http_geoip",
     "http_headers_more_filter",
     "http_zstd_filter",
     "http_zstd_static",
     "stream",
+    "stream_geoip",
 ];
 
 /// Returns true if the file of a module is one whose directives are known anyway.

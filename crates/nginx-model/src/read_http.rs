@@ -9,10 +9,10 @@ use crate::{
     draft::{Draft, DraftOp, ServerDraft},
     location::LocationKind,
     modules::{
-        cache, charset,
+        cache, charset, geoip,
         limits::{Zone, zone},
         listen::{ServerNames, listen, server_name},
-        log::{COMBINED, Escape, Formats, log_format, translate},
+        log::{COMBINED, Formats, log_format, translate},
         maps::{self, Tables},
         rewrite::{self, is_script},
         tls::{TlsConf, is_tls},
@@ -24,6 +24,7 @@ use crate::{
     variables::{Source, Variables},
 };
 use saker_nginx_syntax::{Directive, Report};
+use saker_telemetry::access_log::Escapes;
 use std::{collections::HashSet, path::Path, sync::Arc};
 
 /// Reads the block.
@@ -73,6 +74,7 @@ const REPEATED: &[&str] = &[
     "fastcgi_cache_bypass",
     "fastcgi_cache_path",
     "fastcgi_cache_valid",
+    "fastcgi_catch_stderr",
     "fastcgi_hide_header",
     "fastcgi_ignore_headers",
     "fastcgi_no_cache",
@@ -251,6 +253,7 @@ impl<'r> HttpReader<'r> {
                 Ok(())
             }
             _ if is_tls(name) => self.http.tls.set(directive, &mut self.reading),
+            _ if geoip::set(directive, &mut self.http.tables.geoip, &mut self.reading)? => Ok(()),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
     }
@@ -445,7 +448,7 @@ impl<'r> HttpReader<'r> {
     pub fn finish(mut self) -> ReadHttp {
         let combined = self.reading.text(COMBINED);
         if let Ok(text) = combined {
-            let format = translate(&text, Escape::Default, "combined");
+            let format = translate(&text, Escapes::Hexadecimal, "combined");
             self.http.formats.entry("combined".into()).or_insert(format);
         }
         let undefined: Vec<String> = self

@@ -65,6 +65,8 @@ pub struct Nginx {
     pub logs: crate::log_rules::LogRules,
     /// Directory that relative names of certificates refer to.
     pub conf_prefix: PathBuf,
+    /// The directory for content of requests without a `client_body_temp_path`.
+    pub body_folder: PathBuf,
     /// The document root without a `root`.
     pub default_root: PathBuf,
     /// Something refers to `$request_body`.

@@ -6,9 +6,9 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        access, autoindex, browser, clients, compression, core, filters, gzip_conditions, handlers,
-        headers, limits, log, realip, secure_link, upstream_conf::Gateway, upstream_rewrites,
-        upstream_setters,
+        access, autoindex, body, browser, clients, compression, core, filters, gzip_conditions,
+        handlers, headers, limits, log, realip, resolver, secure_link, upstream_conf::Gateway,
+        upstream_rewrites, upstream_setters,
     },
     reading::{Reading, Setters},
 };
@@ -41,6 +41,7 @@ pub fn apply(
         core::SETTERS, core;
         access::SETTERS, access;
         autoindex::SETTERS, autoindex;
+        body::SETTERS, body;
         browser::SETTERS, browser;
         clients::FLAGS, clients;
         clients::SETTERS, clients;
@@ -53,6 +54,7 @@ pub fn apply(
         limits::SETTERS, limits;
         log::SETTERS, log;
         realip::SETTERS, real_ip;
+        resolver::SETTERS, resolver;
         secure_link::SETTERS, secure_link;
         upstream_setters::PROXY, upstreams;
         upstream_setters::FASTCGI, upstreams;
@@ -81,6 +83,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     of(core::SETTERS)
         .chain(of(access::SETTERS))
         .chain(of(autoindex::SETTERS))
+        .chain(of(body::SETTERS))
         .chain(of(browser::SETTERS))
         .chain(of(clients::FLAGS))
         .chain(of(clients::SETTERS))
@@ -93,6 +96,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(of(limits::SETTERS))
         .chain(of(log::SETTERS))
         .chain(of(realip::SETTERS))
+        .chain(of(resolver::SETTERS))
         .chain(of(secure_link::SETTERS))
         .chain(of(upstream_rewrites::SETTERS))
         .chain(of(upstream_setters::PROXY))
@@ -122,6 +126,10 @@ mod tests {
         "events",
         "fastcgi_cache_path",
         "geo",
+        "geoip_country",
+        "geoip_org",
+        "geoip_proxy",
+        "geoip_proxy_recursive",
         "hash",
         "http",
         "if",

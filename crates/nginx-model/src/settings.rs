@@ -19,11 +19,13 @@ use saker_config::model::{
     CodedTags, Compression, CompressionCoding, EntityTagParts, Files, Media, PhpUse, Rate,
     Settings, SymlinkPolicy, Underscores, WebDav,
 };
-use saker_http::conditional::DateRule;
+use saker_http::{conditional::DateRule, range::RangeRules};
 use std::sync::Arc;
 
 /// Default of `client_max_body_size`.
 const BODY_BYTES_MAX: u64 = 1 << 20;
+/// Default of `max_ranges`. nginx has none; a head of 8 KiB has room for about as many.
+const RANGES_MAX: u32 = 2_000;
 /// Default of `mp4_max_buffer_size`.
 const MP4_INDEX_BYTES_MAX: u64 = 10 << 20;
 /// Default of `gzip_min_length`.
@@ -117,7 +119,9 @@ fn files(core: &CoreConf, compression: &CompressionConf, serves_files: bool) -> 
         default_type: compression.with_charset(default_type),
         decodes_slashes: true,
         modified_since: core.modified_since.unwrap_or(DateRule::Exact),
-        ranges_max: core.max_ranges.unwrap_or(Files::default().ranges_max),
+        ranges_max: core.max_ranges.unwrap_or(RANGES_MAX),
+        range_rules: RangeRules::AsAsked,
+        trusts_young_files: true,
         ..Files::default()
     }
 }

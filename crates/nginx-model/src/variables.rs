@@ -4,6 +4,7 @@
 //! Caveat: a variable of the configuration has a number; its value at request time is kept under it.
 //! Out of scope: values (`saker-nginx`).
 
+use crate::geoip::GeoIpPart;
 use saker_config::model::SessionVariable;
 use std::collections::HashMap;
 
@@ -239,6 +240,8 @@ pub enum Source {
     Map(usize),
     Geo(usize),
     Split(usize),
+    /// A database of GeoIP.
+    GeoIp(GeoIpPart),
 }
 
 /// A variable of the configuration.
@@ -319,6 +322,10 @@ impl Variables {
         self.named
             .iter()
             .filter(|variable| matches!(variable.source, Source::Unknown))
+            // nginx has them without a database, too.
+            .filter(|variable| !variable.name.starts_with("geoip_"))
+            // It is for `set`.
+            .filter(|variable| &*variable.name != "uid_reset")
             .map(|variable| &*variable.name)
     }
 }

@@ -8,6 +8,8 @@
 //! Caveat: arguments keep their variables; `$` means something only to the setter of a directive.
 //! Out of scope: the meaning of arguments (`saker-nginx-model`).
 
+mod arguments;
+mod completion;
 pub mod convert;
 mod files;
 mod lexer;
@@ -18,6 +20,7 @@ pub mod row;
 pub mod rows;
 mod tree;
 
+pub use completion::complete;
 pub use files::{Files, OnDisk, wildcard_matches};
 pub use lexer::{LexError, Lexer, Token, Word};
 pub use read::{Tree, read};

@@ -36,8 +36,12 @@ and variables follow nginx's documentation; a suite compares the answers with th
   characters than letters, digits, and hyphens stay away from upstreams, as `ignore_invalid_headers`
   says; variables show them.
 - Upstreams get requests in HTTP/1.1 on connections that are kept, unless `proxy_http_version 1.0`,
-  `fastcgi_keep_conn off`, or `keepalive` say otherwise. Their names are resolved by the system, again
-  when they expire.
+  `fastcgi_keep_conn off`, or `keepalive` say otherwise. Names without variables and `resolve` are
+  resolved by the system, again when they expire.
+- `resolver` is asked for names in variables, and for servers with `resolve` or `service`; each address
+  is a member of its own. An answer counts only for the name in question, and for what its aliases lead
+  to. A group without `zone` is resolved, too, and goes on with its last addresses where its names
+  can't be resolved again. Its first request waits for them.
 - Without `*_buffer_size`, the head of a response may have 64 KiB (128 KiB from programs).
 - `*_next_upstream` sends a request with content to another member only if no member got any of it.
 - `$upstream_response_time` ends with the head of the response, `$upstream_response_length` is what
@@ -48,7 +52,14 @@ and variables follow nginx's documentation; a suite compares the answers with th
   policy all the same.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
-- `access_log` with variables in the name of the file is not written; a warning says so.
+- Files of an `access_log` with variables in its path stay below the directory before the first
+  variable, links included, and are opened with the rights of the server's user. At most 4,096 of them
+  are made between two starts.
+- Lines of a request's head may end with a bare LF, and empty lines may stand before it. If lines of one
+  head end in different ways, it has no content, and ends its connection.
+- The directory of `client_body_temp_path` is made when it is needed, with the rights of the server's
+  user. Files of requests whose content did not come whole are removed.
+- `geoip_country` and `geoip_org` read the databases of the old format; those of cities are not read.
 - After `USR2` the new program takes over at once, and the old one ends when its requests have. What
   stands in `nginx.pid.oldbin` is a process that waits for `QUIT`, or for `HUP`, by which the old program
   takes over again, in a new process. `USR2` needs the sandbox; without it, use `saker upgrade`.
@@ -115,7 +126,8 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - Films begin with a key frame, whatever `mp4_start_key_frame` says; an edit list hides what lies before
   the time that is asked for.
 - Charsets have no variables. Content is converted after `sub_filter` and before SSI.
-- `*_force_ranges` sends one range at a time; who asks for several gets the whole response.
+- `*_force_ranges` sends one range at a time; who asks for several gets the whole response. Without
+  `max_ranges`, a response has at most 2,000 ranges.
 
 ## Requests that no cached answer serves
 

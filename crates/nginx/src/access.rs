@@ -8,7 +8,7 @@ use crate::{log_lines::shown, pages, request::Request, state::State};
 use saker_ap_expr::base64_decode;
 use saker_auth::{RecordFiles, check_password};
 use saker_config::model::Address;
-use saker_http::Status;
+use saker_http::{Status, basic_credentials};
 use saker_net::blocking::{Answer, Pause};
 use saker_nginx_model::{
     Location,
@@ -230,19 +230,10 @@ fn by_user(
     }
 }
 
-/// Name and password of the request (RFC 7617).
+/// Name and password of the request.
 fn credentials(request: &Request<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let view = request.exchange.head.view();
-    let value = view.first("authorization")?;
-    let (scheme, rest) = value.split_at_checked(6)?;
-    if !scheme.eq_ignore_ascii_case(b"basic ") {
-        return None;
-    }
-    let decoded = base64_decode(rest.trim_ascii());
-    let at = decoded.iter().position(|byte| *byte == b':')?;
-    let (user, password) = decoded.split_at(at);
-    let password = password.get(1..)?;
-    (!user.is_empty()).then(|| (user.to_vec(), password.to_vec()))
+    basic_credentials::parse(view.first("authorization")?)
 }
 
 /// Forms that only nginx has, and those of crypt(3).

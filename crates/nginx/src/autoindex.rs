@@ -108,7 +108,7 @@ impl Wanted {
                 }
                 None => ("application/json", self.json(&entries)),
             },
-            ListingFormat::Xml => ("text/xml", self.xml(&entries)),
+            ListingFormat::Xml => ("text/xml; charset=utf-8", self.xml(&entries)),
         };
         let mut response = Response::new(Status::OK);
         let media_type = self.location.conf.compression.with_charset(media_type);

@@ -8,7 +8,7 @@
 use crate::{files, request::Request, user_id};
 use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
-use saker_http::KnownField;
+use saker_http::{KnownField, basic_credentials};
 use saker_net::proxy_preface;
 use saker_nginx_model::{modules::filters::UserId, values::size, variables::Builtin};
 use saker_page_cache::keyed::KeyedResult;
@@ -52,7 +52,10 @@ impl Request<'_> {
             }
             Builtin::Https => {
                 self.depends_on(Dependency::Scheme);
-                self.exchange.client.secure.then(|| b"on".to_vec())
+                Some(match self.exchange.client.secure {
+                    true => b"on".to_vec(),
+                    false => Vec::new(),
+                })
             }
             Builtin::ServerName => Some(self.state.server.name.as_bytes().to_vec()),
             Builtin::RequestMethod => Some(self.method()),
@@ -113,10 +116,14 @@ impl Request<'_> {
                 self.depends_on_value(RequestPart::Version, Some(version.as_bytes()));
                 Some(version.as_bytes().to_vec())
             }
-            Builtin::RequestBody | Builtin::RequestBodyFile => {
+            Builtin::RequestBodyFile => {
+                self.depends_on_request();
+                let file = self.state.body_file.as_ref();
+                Some(file?.path.as_os_str().as_encoded_bytes().to_vec())
+            }
+            Builtin::RequestBody => {
                 self.depends_on_request();
                 let content = self.state.content.as_ref();
-                let content = content.filter(|_| builtin == Builtin::RequestBody);
                 let value = content.map(|content| content.to_vec());
                 self.state.wants_content |= value.is_none();
                 value
@@ -214,11 +221,7 @@ impl Request<'_> {
                 0 => None,
                 port => text(&port),
             },
-            Builtin::RemoteUser => exchange
-                .access
-                .user
-                .as_ref()
-                .map(|user| user.as_bytes().to_vec()),
+            Builtin::RemoteUser => self.remote_user(),
             Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
             Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
@@ -309,6 +312,15 @@ impl Request<'_> {
             true => self.state.server.name.as_bytes().to_vec(),
             false => self.exchange.host.clone(),
         }
+    }
+
+    /// Returns the user that was verified, or the one that the client claims to be.
+    fn remote_user(&mut self) -> Option<Vec<u8>> {
+        if let Some(user) = &self.exchange.access.user {
+            return Some(user.as_bytes().to_vec());
+        }
+        let value = self.field("authorization")?;
+        basic_credentials::parse(&value).map(|(user, _)| user)
     }
 
     fn request_id(&self) -> Vec<u8> {

@@ -5,7 +5,7 @@
 //! there is a response, because they may ask for its fields.
 //! Out of scope: the cache itself (`saker-page-cache`).
 
-use crate::{request::Request, state::State};
+use crate::{made_upstreams::MadeUpstreams, request::Request, state::State};
 use saker_files::Watcher;
 use saker_nginx_model::{Nginx, Proxied, Text, modules::cache::Zone};
 use saker_page_cache::keyed::{CachePlan, CacheZone, StoreJudge};
@@ -18,8 +18,9 @@ pub fn zones(zones: &[Arc<Zone>]) -> Vec<Arc<CacheZone>> {
     zones.iter().map(zone).collect()
 }
 
-/// The zones and the judge that plans need, for one worker.
+/// The zones and the judge that plans need, and upstreams that were made, for one worker.
 pub struct Caches {
+    pub upstreams: MadeUpstreams,
     pub zones: Vec<Arc<CacheZone>>,
     pub judge: Rc<Judge>,
 }

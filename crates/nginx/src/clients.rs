@@ -28,7 +28,7 @@ pub fn prepare(request: &mut Request<'_>, location: &Location) {
     let is_over = own.timeout_ms == 0
         || own.requests_max <= u64::from(client.requests.get())
         || own.age_ms_max <= age_ms;
-    let is_disabled = is_disabled(request, conf.keepalive_disabled);
+    let is_disabled = is_disabled(request, conf.keepalive_disabled) || request.state.is_last;
     let limits = &mut request.exchange.limits;
     limits.closes_connection = own != all && is_over || is_disabled;
     limits.idle_timeout_ms = (own.timeout_ms != all.timeout_ms).then_some(own.timeout_ms);

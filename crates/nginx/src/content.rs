@@ -6,7 +6,7 @@
 
 use crate::{
     autoindex, cache::Caches, charset, dav, errors, files, log_lines::shown, pages, proxy,
-    request::Request,
+    request::Request, resolve,
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
@@ -29,6 +29,8 @@ pub enum Content {
     Random(PathBuf),
     /// An upload, when its directories are there.
     Upload(dav::MissingFolders),
+    /// An upstream, when its names are resolved.
+    Names(resolve::Names),
     /// The numbers of the server.
     Counts,
 }
@@ -57,7 +59,11 @@ pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
         return counts(request);
     }
     if location.conf.upstreams.pass.is_some() {
-        return proxy::forward(request, caches).into();
+        return match resolve::wanted(request) {
+            Ok(None) => proxy::forward(request, caches).into(),
+            Ok(Some(names)) => Content::Names(names),
+            Err(verdict) => verdict.into(),
+        };
     }
     if dav::takes(request) {
         let verdict = dav::forward(request);

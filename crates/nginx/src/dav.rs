@@ -5,7 +5,7 @@
 //! location decides whether it may be written. Methods that the location does not name are refused.
 //! Out of scope: carrying the methods out (`saker-dav`); locks and properties, which nginx has not.
 
-use crate::{files, request::Request};
+use crate::{files, pages, request::Request};
 use saker_files::{Kind, edit};
 use saker_http::Status;
 use saker_net::jobs::{self, JobKind};
@@ -74,18 +74,28 @@ impl MissingFolders {
     }
 }
 
-/// Gives an answer nginx's form: without content, and 204 for what was copied or moved.
+/// Gives an answer nginx's form: without content, 201 for a folder that was copied or moved and 204
+/// for a file, and the location of what was made.
 pub fn finish(request: &Request<'_>, response: &mut Response) {
+    let token = request.exchange.head.view().method_token();
+    let is_folder = request.exchange.path.ends_with(b"/");
+    if matches!(token, b"COPY" | b"MOVE") && is_folder && response.status == Status::NO_CONTENT {
+        response.status = Status::CREATED;
+    }
     if response.status != Status::CREATED {
         return;
     }
     response.body = Body::Empty;
     response.fields_mut().remove("Content-Type");
-    let token = request.exchange.head.view().method_token();
+    response.fields_mut().remove("Location");
     if matches!(token, b"COPY" | b"MOVE") {
-        response.status = Status::NO_CONTENT;
-        response.fields_mut().remove("Location");
+        if !is_folder {
+            response.status = Status::NO_CONTENT;
+        }
+        return;
     }
+    let location = pages::escape_path(&request.exchange.path);
+    response.fields_mut().set("Location", location);
 }
 
 fn checked(request: &mut Request<'_>) -> Result<(), Status> {

@@ -12,13 +12,16 @@ use crate::{
 };
 use saker_files::Watcher;
 use saker_http::{
-    Method, Status,
+    HeadView, KnownField, Method, Status,
     path::{self, EncodedSlashes, Slashes},
     target::{self, Target},
 };
 use saker_nginx_model::{Choice, Location, LocationKind, Nginx, values::Regex};
 use saker_pipeline::{Exchange, Generation, Holding, Response, Verdict};
 use std::sync::Arc;
+
+/// Default of `client_max_body_size`.
+const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// Chooses the server of a request, once. Returns the answer to a request that needs another
 /// connection: the handshake did not follow the client certificate policy of the server.
@@ -119,9 +122,11 @@ fn keep_slashes(exchange: &mut Exchange) {
 /// Runs the scripts and chooses the location.
 pub fn dispatch(request: &mut Request<'_>) -> Verdict {
     // An error page may answer it, like any other error.
-    if request.exchange.head.view().method() == Method::Trace && !request.state.is_internal {
+    if !request.state.is_internal
+        && let Some(status) = refusal(request.exchange.head.view())
+    {
         request.depends_on_request();
-        return answered(request, Response::new(Status::METHOD_NOT_ALLOWED));
+        return answered(request, Response::new(status));
     }
     if let Some(named) = request.state.named.take() {
         enter(request, &named);
@@ -142,6 +147,20 @@ pub fn dispatch(request: &mut Request<'_>) -> Verdict {
     search(request)
 }
 
+/// The status of what nginx refuses by its head: TRACE, methods with other letters than capitals,
+/// and a host without a name.
+fn refusal(head: HeadView<'_>) -> Option<Status> {
+    let is_word = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'_' | b'-');
+    match head.method() {
+        Method::Trace => Some(Status::METHOD_NOT_ALLOWED),
+        Method::Extension if !head.method_token().iter().all(is_word) => Some(Status::BAD_REQUEST),
+        _ if head.known(KnownField::Host).is_some_and(<[u8]>::is_empty) => {
+            Some(Status::BAD_REQUEST)
+        }
+        _ => None,
+    }
+}
+
 /// Searches the location until its script leaves the path alone.
 fn search(request: &mut Request<'_>) -> Verdict {
     loop {
@@ -155,6 +174,9 @@ fn search(request: &mut Request<'_>) -> Verdict {
                 "the location is not for clients (`internal`)".into()
             });
             return answered(request, Response::new(Status::NOT_FOUND));
+        }
+        if is_too_long(request) {
+            return answered(request, Response::new(Status::CONTENT_TOO_LARGE));
         }
         // Methods that are not excepted have the settings of the block from here on, and its script.
         access::limit_methods(request);
@@ -172,6 +194,19 @@ fn search(request: &mut Request<'_>) -> Verdict {
             }
         }
     }
+}
+
+/// Returns true if the content that the client announces is longer than the location takes. Its
+/// script does not run then.
+fn is_too_long(request: &mut Request<'_>) -> bool {
+    let max = request.state.location.conf.core.client_max_body_size;
+    let max = max.unwrap_or(BODY_BYTES_MAX);
+    let announced = request.exchange.body.length();
+    let is_too_long = max > 0 && announced.is_some_and(|bytes| bytes > max);
+    if is_too_long {
+        request.depends_on_request();
+    }
+    is_too_long
 }
 
 fn enter(request: &mut Request<'_>, location: &Arc<Location>) {

@@ -9,7 +9,7 @@
 use crate::{clients, pages, request::Request};
 use saker_http::{Method, RequestHead, Status};
 use saker_nginx_model::modules::core::ErrorPage;
-use saker_pipeline::{Body, OriginalRequest, Response, Verdict};
+use saker_pipeline::{Body, NoBody, OriginalRequest, Response, Verdict};
 use std::sync::Arc;
 
 /// Redirects internally to a path with arguments, or to a named location.
@@ -87,6 +87,7 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     {
         // No upstream could be reached.
         response.status = Status::BAD_GATEWAY;
+        response.fields_mut().remove("Retry-After");
     }
     let status = response.status.0;
     if !(300..=599).contains(&status)
@@ -97,6 +98,14 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
         return false;
     }
     clients::depends_on_program(request, response.status);
+    if matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501)
+        && !request.exchange.upstream.is_answered_by_program
+    {
+        // What the client sends next is not worth reading.
+        request.depends_on_request();
+        request.state.is_last = true;
+        request.exchange.limits.closes_connection = true;
+    }
     let location = Arc::clone(&request.state.location);
     let recursive = location.conf.core.recursive_error_pages == Some(true);
     if request.state.has_error_page && !recursive {
@@ -108,6 +117,10 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     };
     request.depends_on_request();
     request.state.has_error_page = true;
+    if response.status == Status::CONTENT_TOO_LARGE {
+        // Its page is answered without it.
+        request.exchange.body = Box::new(NoBody);
+    }
     for name in KEPT_FIELDS {
         if let Some(value) = response.fields().first(name) {
             request.state.error_fields.push((name.into(), value.into()));

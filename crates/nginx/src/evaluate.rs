@@ -6,9 +6,11 @@
 
 use crate::{pages, request::Request};
 use saker_ap_expr::{RequestPart, Subnet};
+use saker_config::model::Underscores;
 use saker_http::Fields;
 use saker_nginx_model::{
     Part, Text,
+    geoip::GeoIpPart,
     modules::maps::{Geo, Map, Split},
     variables::{Source, Variable},
 };
@@ -62,7 +64,7 @@ impl Request<'_> {
     pub fn variable(&mut self, variable: &Variable) -> Option<Vec<u8>> {
         match variable {
             Variable::Builtin(builtin) => self.builtin(*builtin),
-            Variable::Field(name) => self.field(name),
+            Variable::Field(name) => self.field_as_named(name),
             Variable::Argument(name) => self.argument(name),
             Variable::Cookie(name) => self.cookie(name),
             Variable::Named(number) => self.named(*number),
@@ -126,6 +128,27 @@ impl Request<'_> {
         value
     }
 
+    /// Returns the value of `$http_NAME`: names with underscores count, too, where they are not
+    /// dropped.
+    fn field_as_named(&mut self, name: &str) -> Option<Vec<u8>> {
+        let value = self.field(name);
+        let passes = self.state.location.settings.underscores == Underscores::Pass;
+        if value.is_some() || !passes || !name.contains('-') {
+            return value;
+        }
+        self.depends_on_request();
+        let is_named = |own: &[u8]| {
+            own.len() == name.len()
+                && own.iter().zip(name.bytes()).all(|(own, wanted)| match own {
+                    b'_' => wanted == b'-',
+                    own => own.eq_ignore_ascii_case(&wanted),
+                })
+        };
+        let fields = self.exchange.head.view();
+        let mut fields = fields.fields().filter(|(own, _)| is_named(own));
+        fields.next().map(|(_, value)| value.to_vec())
+    }
+
     /// Returns the first argument of a name, compared regardless of case; its value as sent.
     fn argument(&mut self, name: &str) -> Option<Vec<u8>> {
         self.depends_on_query();
@@ -177,6 +200,7 @@ impl Request<'_> {
                 let geo = nginx.tables.geos.get(*at);
                 (geo.map(|geo| self.geo(geo)), true)
             }
+            Source::GeoIp(part) => (self.geo_ip(*part), true),
             Source::Split(at) => {
                 let split = nginx.tables.splits.get(*at);
                 (split.and_then(|split| self.split(split)), true)
@@ -205,7 +229,7 @@ impl Request<'_> {
 
     fn geo(&mut self, geo: &Geo) -> Vec<u8> {
         let address: Option<IpAddr> = match &geo.source {
-            None => Some(self.forwarded_address(geo)),
+            None => Some(self.forwarded_address(&geo.proxies, geo.is_recursive)),
             Some(text) => {
                 let text = self.text(text);
                 std::str::from_utf8(&text)
@@ -226,20 +250,25 @@ impl Request<'_> {
         found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
     }
 
-    /// The client's address, or the one that a proxy of the `geo` block names.
-    fn forwarded_address(&mut self, geo: &Geo) -> IpAddr {
+    /// The value of a variable that a database has.
+    fn geo_ip(&mut self, part: GeoIpPart) -> Option<Vec<u8>> {
+        self.depends_on_request();
+        let tables = &self.nginx.tables.geoip;
+        let database = tables.of(part)?;
+        let address = self.forwarded_address(&tables.proxies, tables.is_recursive);
+        database.value(address, part)
+    }
+
+    /// The client's address, or the one that a proxy names.
+    fn forwarded_address(&mut self, proxies: &[Subnet], is_recursive: bool) -> IpAddr {
         let mut address = self.exchange.client.ip();
-        if geo.proxies.is_empty() {
+        if proxies.is_empty() {
             return address;
         }
         self.depends_on_request();
         let list = self.field("x-forwarded-for").unwrap_or_default();
         let hops = list.split(|byte| *byte == b',').rev();
-        let is_proxy = |address: IpAddr| {
-            geo.proxies
-                .iter()
-                .any(|proxy: &Subnet| proxy.contains(address))
-        };
+        let is_proxy = |address: IpAddr| proxies.iter().any(|proxy| proxy.contains(address));
         for hop in hops {
             if !is_proxy(address) {
                 break;
@@ -249,7 +278,7 @@ impl Request<'_> {
                 break;
             };
             address = named;
-            if !geo.is_recursive {
+            if !is_recursive {
                 break;
             }
         }

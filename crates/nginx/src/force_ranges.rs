@@ -12,7 +12,7 @@ use saker_http::{
     conditional::{Validators, range_applies},
     date::parse_date,
     entity_tag::EntityTag,
-    range::{RangeOutcome, resolve},
+    range::{RangeOutcome, RangeRules, resolve_by},
 };
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
 use std::task::{Context, Poll};
@@ -31,16 +31,17 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     let ranges_max = location.settings.files.ranges_max as usize;
     response.fields_mut().set("Accept-Ranges", &b"bytes"[..]);
     let view = request.exchange.head.view();
-    let now = request.exchange.now;
+    // A date of this second counts.
+    let now = request.exchange.now.saturating_add(1);
     let validators = validators(response.fields(), now);
     let wanted = view
         .known(KnownField::Range)
-        .filter(|_| view.method() == Method::Get && view.known_count(KnownField::Range) == 1)
+        .filter(|_| view.method() == Method::Get)
         .filter(|_| range_applies(view, &validators));
     let Some((value, length)) = wanted.zip(response.body.length()) else {
         return;
     };
-    match resolve(value, length, ranges_max) {
+    match resolve_by(RangeRules::AsAsked, value, length, 1.min(ranges_max)) {
         RangeOutcome::Whole | RangeOutcome::Many(_) => {}
         RangeOutcome::Unsatisfiable => {
             response.status = Status::RANGE_NOT_SATISFIABLE;

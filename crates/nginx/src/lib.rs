@@ -15,6 +15,7 @@ extern crate self as saker_nginx;
 mod access;
 mod auth_request;
 mod autoindex;
+mod body_file;
 mod body_filters;
 mod browser;
 mod builtin;
@@ -29,9 +30,11 @@ mod evaluate;
 mod files;
 mod force_ranges;
 mod gzip;
+mod kept;
 mod kept_content;
 mod limits;
 mod log_lines;
+mod made_upstreams;
 mod mirror;
 #[cfg(test)]
 #[allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -42,6 +45,7 @@ mod random_index;
 mod real_ip;
 mod request;
 mod request_body;
+mod resolve;
 mod response;
 mod rules;
 mod script;

@@ -45,6 +45,20 @@ fn title(status: Status) -> Option<&'static str> {
     })
 }
 
+/// The reason phrase of a status, where it is not the standard's.
+pub fn reason(status: Status) -> Option<&'static str> {
+    match status.0 {
+        302 => Some("Moved Temporarily"),
+        // The page has other words.
+        401 => None,
+        // Statuses without a phrase have none.
+        _ if status.reason() == "Unknown" => Some(""),
+        _ => title(status)?
+            .get(4..)
+            .filter(|words| *words != status.reason()),
+    }
+}
+
 /// Fault of a request that gets 400 for it. `error_page` tells these statuses apart.
 fn bad_request(status: Status) -> Option<&'static str> {
     Some(match status.0 {
@@ -136,9 +150,16 @@ pub fn field_value(text: &[u8]) -> Vec<u8> {
 
 /// Escapes a path for a URL.
 pub fn escape_path(path: &[u8]) -> Vec<u8> {
-    escape(
-        path,
-        |byte| matches!(byte, b' ' | b'#' | b'%' | b'?' | 0..=31 | 127..=255),
+    escape(path, |byte| {
+        matches!(byte, b'#' | b'%' | b'?') || is_never_in_url(byte)
+    })
+}
+
+/// Bytes that no part of a URL may have as they are (RFC 3986, appendix A).
+fn is_never_in_url(byte: u8) -> bool {
+    matches!(
+        byte,
+        b' ' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{'..=b'}' | 0..=31 | 127..=255
     )
 }
 
@@ -152,9 +173,16 @@ pub fn escape_target(target: &[u8]) -> Vec<u8> {
 
 /// Escapes a value for the arguments of a URL.
 pub fn escape_argument(text: &[u8]) -> Vec<u8> {
+    escape(text, |byte| {
+        matches!(byte, b'#' | b'%' | b'&' | b'+' | b';' | b'?') || is_never_in_url(byte)
+    })
+}
+
+/// Escapes a group of a match for the path of a redirect; most of what separates arguments stays.
+pub fn escape_redirect(text: &[u8]) -> Vec<u8> {
     escape(
         text,
-        |byte| matches!(byte, b' ' | b'#' | b'%' | b'&' | b'+' | b'?' | 0..=31 | 127..=255),
+        |byte| matches!(byte, b' ' | b'"' | b'#' | b'%' | b'?' | 0..=31 | 127..=255),
     )
 }
 
@@ -166,10 +194,7 @@ pub fn escape_word(text: &[u8]) -> Vec<u8> {
 /// Escapes a value of a page for a URL (`encoding="url"`).
 pub fn escape_url(text: &[u8]) -> Vec<u8> {
     escape(text, |byte| {
-        matches!(
-            byte,
-            b' ' | b'"' | b'#' | b'%' | b'\'' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{'..=b'}' | 0..=31 | 127..=255
-        )
+        matches!(byte, b'#' | b'%' | b'\'') || is_never_in_url(byte)
     })
 }
 
@@ -198,6 +223,10 @@ mod tests {
     #[test]
     fn escaping() {
         assert_eq!(escape_path(b"/a b?c%\xc3"), b"/a%20b%3Fc%25%C3");
+        assert_eq!(
+            escape_path(b"/\"<>\\^`{|}~'"),
+            b"/%22%3C%3E%5C%5E%60%7B%7C%7D~'"
+        );
         assert_eq!(escape_argument(b"a&b=c+d"), b"a%26b=c%2Bd");
         assert_eq!(
             field_value(b"/x\r\nSet-Cookie: a"),

@@ -19,7 +19,7 @@ use saker_http::{Method, Status};
 use saker_nginx_model::{
     Proxied,
     modules::{
-        upstream::{PassUrl, make, split_url},
+        upstream::{Group, PassUrl, make, split_url},
         upstream_conf::{Gateway, LocalAddress, Param, UpstreamConf},
         upstream_setters::parse_local,
     },
@@ -30,6 +30,7 @@ use saker_pipeline::{
     CallNames, Chunk, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
     VariableAdjustment, Verdict,
 };
+use saker_telemetry::message::{self, Level};
 use std::{num::NonZeroU64, sync::Arc};
 
 /// Leaves the upstream request of the location in the exchange.
@@ -40,7 +41,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     };
     request.depends_on_request();
     let conf = location.conf.upstreams.of(proxied.gateway);
-    let Some((upstream, target)) = upstream(request, proxied, conf) else {
+    let Some((upstream, target)) = upstream(request, caches, proxied, conf) else {
         request.exchange.trace("fixups", None, || {
             "the address of the upstream is invalid".into()
         });
@@ -56,6 +57,11 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
                 String::from_utf8_lossy(&target)
             )
         });
+    if upstream.members.is_empty() {
+        let text = "no live upstreams while connecting to upstream".to_owned();
+        request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
+        return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
+    }
     ask_with(request, conf);
     pass_hints(request);
     let is_http = matches!(proxied.gateway, Gateway::Proxy | Gateway::Grpc);
@@ -204,13 +210,29 @@ fn error_options(
     })
 }
 
+/// Returns what may have names that are resolved at run time: a group, or host and port.
+pub fn unresolved<'n>(request: &mut Request<'n>) -> Option<(String, Option<&'n Group>)> {
+    let location = Arc::clone(&request.state.location);
+    let proxied = location.proxied.as_ref()?;
+    let nginx = request.nginx;
+    let group = |name: &str| nginx.groups.iter().find(|group| *group.name == *name);
+    if proxied.upstream.is_some() {
+        let name = proxied.is_resolved.then_some(&proxied.host)?;
+        return Some((name.to_string(), group(name)));
+    }
+    let text = String::from_utf8(request.text(&proxied.text)).ok()?;
+    let url = split_url(proxied.gateway, &text);
+    is_authority(&url).then(|| (url.authority.to_owned(), group(url.authority)))
+}
+
 /// Returns the upstream, and path and query for it.
 fn upstream(
     request: &mut Request<'_>,
+    caches: &Caches,
     proxied: &Proxied,
     conf: &UpstreamConf,
 ) -> Option<(Arc<Upstream>, Vec<u8>)> {
-    if let Some(upstream) = &proxied.upstream {
+    if let Some(upstream) = proxied.upstream.as_ref().filter(|_| !proxied.is_resolved) {
         let target = target(request, proxied.uri.as_deref(), false);
         let upstream = Arc::clone(upstream);
         return Some((from_local(request, upstream, conf), target));
@@ -222,16 +244,16 @@ fn upstream(
     if proxied.gateway == Gateway::Proxy && !has_scheme || !is_authority(&url) {
         return None;
     }
-    let nginx = request.nginx;
-    let upstream = make(
-        proxied.gateway,
-        &url,
-        conf,
-        &nginx.groups,
-        &nginx.conf_prefix,
-    )?;
-    let target = target(request, url.uri, true);
-    Some((from_local(request, Arc::new(upstream), conf), target))
+    let (nginx, found) = (request.nginx, request.state.found.clone());
+    let found = found.unwrap_or_default();
+    let owner = Arc::as_ptr(&request.state.location) as usize;
+    let upstream = caches.upstreams.get(owner, &text, &found, || {
+        let (groups, prefix) = (&nginx.groups, &nginx.conf_prefix);
+        make(proxied.gateway, &url, conf, groups, prefix, &found)
+    })?;
+    let is_evaluated = proxied.upstream.is_none();
+    let target = target(request, url.uri, is_evaluated);
+    Some((from_local(request, upstream, conf), target))
 }
 
 /// Connections leave from an address that depends on the request. One that is none is not used.
@@ -302,11 +324,22 @@ fn target(request: &mut Request<'_>, uri: Option<&str>, is_evaluated: bool) -> V
         Some(uri) => uri.as_bytes().to_vec(),
         None => Vec::new(),
     };
-    target.extend(pages::escape_path(rest));
+    match is_as_sent(request) {
+        true => target.extend_from_slice(rest),
+        false => target.extend(pages::escape_path(rest)),
+    }
     if !target.starts_with(b"/") {
         target.insert(0, b'/');
     }
     with_query(request, target)
+}
+
+/// Returns true if the path is what the client sent: a target needs no escapes to have it.
+fn is_as_sent(request: &Request<'_>) -> bool {
+    let sent = request.exchange.head.view().target();
+    let path = sent.split(|byte| *byte == b'?').next();
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'#');
+    path == Some(request.exchange.path.as_slice()) && request.exchange.path.iter().all(is_plain)
 }
 
 fn with_query(request: &Request<'_>, mut target: Vec<u8>) -> Vec<u8> {
@@ -335,6 +368,16 @@ fn edit_fields(
         .iter()
         .any(|param| param.name.eq_ignore_ascii_case("host"));
     let origin = request.state.location.origin.clone();
+    if !params
+        .iter()
+        .any(|param| param.name.eq_ignore_ascii_case("expect"))
+    {
+        edits.push(RequestFieldEdit {
+            name: "Expect".into(),
+            action: RequestFieldAction::Remove,
+            origin: origin.clone(),
+        });
+    }
     let mut push = |name: &str, value: Vec<u8>| {
         let value = pages::field_value(&value);
         edits.push(RequestFieldEdit {
@@ -362,7 +405,14 @@ fn edit_fields(
             },
         );
     }
+    request.exchange.upstream.closes = false;
     for param in params.iter() {
+        if param.name.eq_ignore_ascii_case("connection") {
+            let value = request.text(&param.value);
+            let mut words = value.split(|byte| *byte == b',');
+            let closes = words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"));
+            request.exchange.upstream.closes = closes;
+        }
         if is_framing(&param.name) {
             continue;
         }

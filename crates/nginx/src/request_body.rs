@@ -5,6 +5,7 @@
 //! Caveat: longer content has no value, as in nginx, which has it in a file then.
 
 use crate::{kept_content, request::Request, state::State};
+use saker_nginx_model::modules::body::BodyFiles;
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
@@ -18,6 +19,13 @@ pub fn wanted(request: &mut Request<'_>) -> Option<u64> {
         && location.conf.upstreams.pass.is_some()
         && !request.state.is_subrequest
         && request.state.content.is_none()
+        && request
+            .state
+            .location
+            .conf
+            .body
+            .files
+            .is_none_or(|files| files == BodyFiles::Off)
         && !request.exchange.body.is_end();
     let bytes = location.conf.core.body_buffer_bytes;
     let bytes = bytes.unwrap_or(BUFFER_BYTES);

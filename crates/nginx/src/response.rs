@@ -6,24 +6,25 @@
 //! Out of scope: compression, page cache.
 
 use crate::{
-    charset, clients, dav, force_ranges, gzip, pages, request::Request, state::State, sticky,
-    store, upstream_rewrites, user_id,
+    charset, clients, dav, files, force_ranges, gzip, pages, request::Request, state::State,
+    sticky, store, upstream_rewrites, user_id,
 };
 use saker_cgi::memcached;
 use saker_content_filters::as_stream;
 use saker_files::Watcher;
 use saker_http::{Fields, Method, Status, date::format_date};
 use saker_nginx_model::{
-    Location, Nginx,
+    Location, Nginx, Text,
     modules::{
         headers::{Expires, SetHeader, parse_expires},
+        log::LogUse,
         upstream_conf::Gateway,
     },
 };
 use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{
     Body, BodyError, BodyStream, Chunk, Exchange, Filter, HeadEdits, HeadFacts, LocalFuture,
-    Response, local_time,
+    Response, local_time, log_path_note,
 };
 use std::{
     any::Any,
@@ -141,7 +142,9 @@ fn needs_notes(nginx: &Nginx, location: &Location) -> bool {
     let used = location.conf.log.logs.as_deref().unwrap_or_default();
     used.iter().any(|log| {
         let format = nginx.formats.get(&log.format);
-        log.condition.is_some() || format.is_some_and(|format| !format.notes.is_empty())
+        log.condition.is_some()
+            || log.path.is_some()
+            || format.is_some_and(|format| !format.notes.is_empty())
     })
 }
 
@@ -398,6 +401,11 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
     force_ranges::apply(request, response);
     add_trailers(request, response);
     note(request);
+    if response.reason.is_none()
+        && let Some(words) = pages::reason(response.status)
+    {
+        response.reason = Some(Box::new((response.status, words.as_bytes().into())));
+    }
 }
 
 fn edit_built(request: &mut Request<'_>, response: &mut Response) {
@@ -581,6 +589,9 @@ fn note(request: &mut Request<'_>) {
         }
     }
     for log in location.conf.log.logs.as_deref().unwrap_or_default() {
+        if let Some(path) = &log.path {
+            note_path(request, log, path);
+        }
         let Some(format) = nginx.formats.get(&log.format) else {
             continue;
         };
@@ -593,5 +604,19 @@ fn note(request: &mut Request<'_>) {
                 None => {}
             }
         }
+    }
+}
+
+/// Notes the path of a log file, if the root of the request is there: names of hosts that nothing is
+/// served for make no files.
+fn note_path(request: &mut Request<'_>, log: &LogUse, path: &Text) {
+    let uses = &request.nginx.logs.uses;
+    let Some(number) = uses.iter().position(|known| known == log) else {
+        return;
+    };
+    let path = request.text(path);
+    if files::root(request).is_dir() {
+        let name = log_path_note(number);
+        request.exchange.log.notes.set(name.as_bytes(), &path);
     }
 }

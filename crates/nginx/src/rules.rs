@@ -6,16 +6,18 @@
 
 use crate::{
     access::{self, Access},
-    auth_request,
+    auth_request, body_file,
     cache::{self, Caches, Judge},
     clients,
     content::{self, Content},
-    dispatch, errors,
+    dispatch, errors, kept,
     limits::{self, Zones},
+    made_upstreams::MadeUpstreams,
     mirror::{self, Copies},
-    pages, random_index,
+    pages, proxy, random_index,
     request::Request,
     request_body,
+    resolve::{self, Names},
     state::State,
     stream::{NginxStreamRules, StreamFrontEnd},
     stub_status::{self, Count},
@@ -26,7 +28,7 @@ use saker_files::Watcher;
 use saker_http::Status;
 use saker_nginx_model::Nginx;
 use saker_page_cache::keyed::CacheZone;
-use saker_pipeline::{Exchange, Generation, Response, Rules, Services, Step, Verdict};
+use saker_pipeline::{Exchange, Generation, KeptRules, Response, Rules, Services, Step, Verdict};
 use std::{
     cell::RefCell,
     path::PathBuf,
@@ -88,6 +90,7 @@ impl NginxRules {
         };
         NginxRules {
             caches: Caches {
+                upstreams: MadeUpstreams::default(),
                 zones: front_end.cache_zones.clone(),
                 judge: Rc::new(judge),
             },
@@ -136,8 +139,19 @@ impl NginxRules {
             None => lost().into(),
             Some(Content::Upload(folders)) => Step::Pending(Box::pin(folders.make())),
             Some(Content::Random(folder)) => Step::Pending(Box::pin(self.random(exchange, folder))),
+            Some(Content::Names(names)) => Step::Pending(Box::pin(self.look_up(exchange, names))),
             Some(content) => self.settle(content),
         }
+    }
+
+    /// Asks an upstream when its names are resolved.
+    async fn look_up(&self, exchange: &mut Exchange, names: Names) -> Verdict {
+        let outcome = names.look_up().await;
+        self.run(exchange, |request| match resolve::take(request, outcome) {
+            Ok(()) => proxy::forward(request, &self.caches),
+            Err(verdict) => verdict,
+        })
+        .unwrap_or_else(lost)
     }
 
     fn settle<'a>(&'a self, content: Content) -> Step<'a> {
@@ -150,7 +164,7 @@ impl NginxRules {
                 ))
             }
             // Its file has been looked for.
-            Content::Random(_) | Content::Upload(_) => lost().into(),
+            Content::Random(_) | Content::Upload(_) | Content::Names(_) => lost().into(),
         }
     }
 
@@ -233,18 +247,28 @@ impl Rules for NginxRules {
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         let kept_bytes = self.run(exchange, request_body::wanted).flatten();
         let copies = self.run(exchange, mirror::wanted).flatten();
-        if kept_bytes.is_none() && copies.is_none() {
+        let file = self.run(exchange, body_file::wanted).flatten();
+        if kept_bytes.is_none() && copies.is_none() && file.is_none() {
             return self.content(exchange);
         }
         Step::Pending(Box::pin(async move {
             if let Some(bytes_max) = kept_bytes {
                 request_body::keep(exchange, bytes_max).await;
             }
+            if let Some(wanted) = file
+                && let Some(verdict) = body_file::keep(exchange, wanted).await
+            {
+                return verdict;
+            }
             if let Some(wanted) = copies {
                 mirror::begin(exchange, &self.filters, &self.copies, wanted).await;
             }
             self.content(exchange).verdict().await
         }))
+    }
+
+    fn kept(&self, exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
+        kept::kept(exchange)
     }
 
     fn binds_path(&self) -> bool {
@@ -260,7 +284,17 @@ impl Rules for NginxRules {
     }
 
     fn redirects_error(&self, exchange: &mut Exchange, response: &mut Response) -> bool {
-        self.run(exchange, |request| errors::error_page(request, response))
-            .unwrap_or(false)
+        // It may have been refused before a server was chosen.
+        if response.status.is_error() && exchange.extensions.get::<Box<State>>().is_none() {
+            let nginx = &self.front_end.nginx;
+            let _ = dispatch::begin(exchange, nginx, &self.generation, &self.watcher);
+        }
+        let is_refused = exchange.limits.refused.take().is_some();
+        self.run(exchange, |request| {
+            // The page of what was going to be answered is none of the refusal.
+            request.state.has_error_page &= !is_refused;
+            errors::error_page(request, response)
+        })
+        .unwrap_or(false)
     }
 }

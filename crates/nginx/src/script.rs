@@ -277,9 +277,10 @@ impl Request<'_> {
                 }
                 Part::Capture(group) => {
                     let value = self.capture(*group).unwrap_or_default();
-                    match was_encoded && (args.is_some() || is_redirect) {
-                        true => pages::escape_argument(&value),
-                        false => value,
+                    match (was_encoded, args.is_some()) {
+                        (true, true) => pages::escape_argument(&value),
+                        (true, false) if is_redirect => pages::escape_redirect(&value),
+                        _ => value,
                     }
                 }
                 Part::Variable(variable) => self.variable(variable).unwrap_or_default(),

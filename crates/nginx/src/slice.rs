@@ -19,7 +19,7 @@ use saker_content_filters::{
 use saker_http::{
     Fields, KnownField, Method, Status,
     conditional::range_applies,
-    range::{RangeOutcome, resolve},
+    range::{RangeOutcome, RangeRules, resolve_by},
 };
 use saker_pipeline::{Body, BodyError, Exchange, Response};
 
@@ -91,12 +91,14 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         return;
     };
     let (_, _, total) = found;
-    let (view, now) = (exchange.head.view(), exchange.now);
+    // A date of this second counts.
+    let (view, now) = (exchange.head.view(), exchange.now.saturating_add(1));
     let wanted = view
         .known(KnownField::Range)
-        .filter(|_| view.known_count(KnownField::Range) == 1)
         .filter(|_| range_applies(view, &validators(response.fields(), now)));
-    let outcome = wanted.map_or(RangeOutcome::Whole, |value| resolve(value, total, 1));
+    let outcome = wanted.map_or(RangeOutcome::Whole, |value| {
+        resolve_by(RangeRules::AsAsked, value, total, 1)
+    });
     let fields = response.fields_mut();
     for name in ["Content-Range", "Content-Length", "Accept-Ranges"] {
         fields.remove(name);

@@ -5,8 +5,8 @@
 
 use saker_ap_expr::Spans;
 use saker_http::Fields;
-use saker_nginx_model::{Location, Server};
-use std::{rc::Rc, sync::Arc};
+use saker_nginx_model::{Location, Server, modules::resolver::Found};
+use std::{fs, path::PathBuf, rc::Rc, sync::Arc};
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
@@ -29,6 +29,21 @@ pub struct Slice {
     pub bytes: u64,
     /// The request for the whole has asked for it.
     pub is_next: bool,
+}
+
+/// A file with content; removed when it is dropped, unless it is kept.
+#[derive(Debug)]
+pub struct BodyFile {
+    pub path: PathBuf,
+    pub is_kept: bool,
+}
+
+impl Drop for BodyFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// The state of a request.
@@ -68,6 +83,8 @@ pub struct State {
     pub wants_content: bool,
     /// The content of the request, where variables have it.
     pub content: Option<Rc<[u8]>>,
+    /// The file with the content of the request.
+    pub body_file: Option<Rc<BodyFile>>,
     /// The answer to `auth_request`.
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
@@ -76,6 +93,8 @@ pub struct State {
     pub is_forwarded: bool,
     /// The name of the upstream.
     pub upstream: Option<Box<str>>,
+    /// Addresses of the upstream's names.
+    pub found: Option<Rc<Found>>,
     /// The response is not compressed with gzip, as it is for other requests.
     pub lacks_gzip: bool,
     /// The slice that the request is for.
@@ -85,6 +104,8 @@ pub struct State {
     /// Statuses for `$limit_req_status` and `$limit_conn_status`.
     pub limit_req_status: Option<&'static str>,
     pub limit_conn_status: Option<&'static str>,
+    /// The connection ends behind the response, whatever its location says.
+    pub is_last: bool,
     /// The identifiers of `userid`.
     pub user_id_got: Option<UserIdWords>,
     pub user_id_set: Option<UserIdWords>,
@@ -118,15 +139,18 @@ impl State {
             wants_response: false,
             wants_content: false,
             content: None,
+            body_file: None,
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,
             upstream: None,
+            found: None,
             lacks_gzip: false,
             slice: None,
             has_failed: false,
             limit_req_status: None,
             limit_conn_status: None,
+            is_last: false,
             user_id_got: None,
             user_id_set: None,
             is_client_settled: false,

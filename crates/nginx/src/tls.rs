@@ -13,8 +13,21 @@ use std::borrow::Cow;
 pub fn client_verify(session: &SessionInfo) -> String {
     match (&session.client_verification, &session.client_refusal) {
         (ClientVerification::Success, _) => "SUCCESS".to_owned(),
+        (ClientVerification::Generous, _) => format!("FAILED:{}", missing_issuer(session)),
         (_, Some(why)) => format!("FAILED:{why}"),
         _ => "NONE".to_owned(),
+    }
+}
+
+/// OpenSSL's words for a chain that no authority vouches for.
+fn missing_issuer(session: &SessionInfo) -> &'static str {
+    let chain = session.client_certificates.as_slice();
+    let value = |name| session.variable(name, NameForm::Rfc2253, 0);
+    let is_own_issuer = value("SSL_CLIENT_S_DN") == value("SSL_CLIENT_I_DN");
+    match chain {
+        [_] if is_own_issuer => "self-signed certificate",
+        [_] => "unable to verify the first certificate",
+        _ => "unable to get local issuer certificate",
     }
 }
 

@@ -40,7 +40,8 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
         return;
     }
     let got = received(request);
-    let words = match got {
+    let is_reset = is_reset(request);
+    let words = match got.filter(|_| !is_reset) {
         Some((words, true)) => {
             request.state.user_id_got = Some(words);
             return;
@@ -59,6 +60,14 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     {
         response.fields_mut().set("P3P", policy.as_bytes().to_vec());
     }
+}
+
+/// True if the configuration has set `$uid_reset`: the client gets another identifier.
+fn is_reset(request: &mut Request<'_>) -> bool {
+    let Some(variable) = request.nginx.variable("uid_reset") else {
+        return false;
+    };
+    Request::is_true(request.variable(&variable).as_deref())
 }
 
 /// Returns the identifier that the client sent, and whether its mark is the one that is wanted.

@@ -1,19 +1,28 @@
 //! Bans: purges by a condition on entries (Varnish's ban expressions, prefixes of tags).
 //!
-//! Called by: `purge`, which makes bans, and `cache`, which checks older entries against them.
+//! Called by: `purge`, which makes bans; `cache`, which checks older entries against them; the
+//! server's cache commands, which count entries.
 //! Caveat: the store keeps a ban as text with its scope; each worker parses it once. Text that
 //! can't be parsed bans: refetching a page too many is harmless, serving a stale one is not.
 //! Out of scope: the grammar of expressions (`saker_cache_rules::ban`).
 
-use crate::{page::Page, tags::PRIVATE};
+use crate::{
+    page::Page,
+    record::{self, Record},
+    tags::{self, PRIVATE},
+};
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_cache_rules::{
     ban::{Ban, Subject},
     names,
 };
-use saker_cache_store::Purge;
-use saker_http::HeadView;
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use saker_cache_store::{EntryHead, Purge};
+use saker_http::{Fields, HeadView};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+};
 
 /// The purges and their description for the response; or why the request can't be understood.
 pub type PurgeRequest = Result<(Vec<Purge>, String), String>;
@@ -45,51 +54,135 @@ enum CompiledBan {
     Unknown,
 }
 
+/// The parts of a page that bans can test.
+struct Tested<'e> {
+    key: &'e [u8],
+    site: &'e [u8],
+    tags: &'e [Vec<u8>],
+    status: u16,
+    /// Set if one client owns it.
+    private_scope: Option<Vec<u8>>,
+}
+
 impl Bans {
     pub fn is_about(&self, ban: &saker_cache_store::Ban, page: &Page) -> bool {
-        let read = {
-            let mut known = self.0.borrow_mut();
-            if known.len() > READ_MAX {
-                known.clear();
-            }
-            Rc::clone(
-                known
-                    .entry(ban.number)
-                    .or_insert_with(|| Rc::new(read(&ban.text))),
-            )
+        let tested = Tested {
+            key: &page.key,
+            site: &page.site,
+            tags: &page.tags,
+            status: page.status.0,
+            private_scope: page.private_scope(),
         };
-        match &*read {
-            CompiledBan::Prefix { scope, prefix } => has_tag(page, scope, prefix),
+        self.read(ban).is_about(&tested, || &page.fields)
+    }
+
+    /// Judges an entry that is in no worker's memory.
+    pub fn is_about_head(&self, ban: &saker_cache_store::Ban, head: &HeadToTest<'_>) -> bool {
+        self.read(ban).is_about(&head.tested, || head.fields())
+    }
+
+    fn read(&self, ban: &saker_cache_store::Ban) -> Rc<CompiledBan> {
+        let mut known = self.0.borrow_mut();
+        if known.len() > READ_MAX {
+            known.clear();
+        }
+        let own = known
+            .entry(ban.number)
+            .or_insert_with(|| Rc::new(CompiledBan::new(&ban.text)));
+        Rc::clone(own)
+    }
+}
+
+/// The head of an entry, as bans judge it.
+pub struct HeadToTest<'e> {
+    head: &'e EntryHead,
+    tested: Tested<'e>,
+    fields: OnceCell<Fields>,
+}
+
+impl<'e> HeadToTest<'e> {
+    /// `None`: the entry is no page.
+    pub fn new(head: &'e EntryHead) -> Option<HeadToTest<'e>> {
+        let Record::Page { is_private, .. } = Record::decode(&head.rules)? else {
+            return None;
+        };
+        let private_scope = match is_private {
+            true => tags::private_scope(&head.site, &head.key),
+            false => None,
+        };
+        Some(HeadToTest {
+            head,
+            tested: Tested {
+                key: &head.key,
+                site: &head.site,
+                tags: &head.tags,
+                status: head.status,
+                private_scope,
+            },
+            fields: OnceCell::new(),
+        })
+    }
+
+    fn fields(&self) -> &Fields {
+        self.fields.get_or_init(|| record::fields(self.head))
+    }
+}
+
+/// Bans that are not in force: an order whose entries are counted first.
+pub struct ProposedBans(Vec<CompiledBan>);
+
+impl ProposedBans {
+    pub fn new(purges: &[Purge]) -> ProposedBans {
+        let bans = purges.iter().filter_map(|purge| match purge {
+            Purge::Ban(text) => Some(CompiledBan::new(text)),
+            Purge::Tag { .. } | Purge::Remote(_) => None,
+        });
+        ProposedBans(bans.collect())
+    }
+
+    pub fn are_about(&self, head: &HeadToTest<'_>) -> bool {
+        let mut bans = self.0.iter();
+        bans.any(|ban| ban.is_about(&head.tested, || head.fields()))
+    }
+}
+
+impl CompiledBan {
+    fn is_about<'f>(&self, tested: &Tested<'_>, fields: impl FnOnce() -> &'f Fields) -> bool {
+        match self {
+            CompiledBan::Prefix { scope, prefix } => has_tag(tested, scope, prefix),
             CompiledBan::Expression { scope, ban } => {
-                *page.site == **scope
-                    && ban.matches(subject(page), |pattern, text| pattern.is_match(text).ok())
+                tested.site == scope.as_slice()
+                    && ban.matches(subject(tested, fields()), |pattern, text| {
+                        pattern.is_match(text).ok()
+                    })
             }
             CompiledBan::Unknown => true,
         }
     }
-}
 
-fn read(text: &[u8]) -> CompiledBan {
-    let mut parts = text.splitn(3, |byte| *byte == BETWEEN);
-    let (Some(kind), Some(scope), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
-        return CompiledBan::Unknown;
-    };
-    let scope = scope.to_vec();
-    match kind {
-        // A private scope contains the byte itself; the prefix follows the last one.
-        PREFIX => {
-            let whole = &text[PREFIX.len() + 1..];
-            let at = memchr::memrchr(BETWEEN, whole).unwrap_or(whole.len());
-            CompiledBan::Prefix {
-                scope: whole[..at].to_vec(),
-                prefix: whole.get(at + 1..).unwrap_or_default().to_vec(),
+    fn new(text: &[u8]) -> CompiledBan {
+        let mut parts = text.splitn(3, |byte| *byte == BETWEEN);
+        let (Some(kind), Some(scope), Some(rest)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return CompiledBan::Unknown;
+        };
+        let scope = scope.to_vec();
+        match kind {
+            // A private scope contains the byte itself; the prefix follows the last one.
+            PREFIX => {
+                let whole = &text[PREFIX.len() + 1..];
+                let at = memchr::memrchr(BETWEEN, whole).unwrap_or(whole.len());
+                CompiledBan::Prefix {
+                    scope: whole[..at].to_vec(),
+                    prefix: whole.get(at + 1..).unwrap_or_default().to_vec(),
+                }
             }
+            EXPRESSION => match parse(&String::from_utf8_lossy(rest)) {
+                Ok(ban) => CompiledBan::Expression { scope, ban },
+                Err(_) => CompiledBan::Unknown,
+            },
+            _ => CompiledBan::Unknown,
         }
-        EXPRESSION => match parse(&String::from_utf8_lossy(rest)) {
-            Ok(ban) => CompiledBan::Expression { scope, ban },
-            Err(_) => CompiledBan::Unknown,
-        },
-        _ => CompiledBan::Unknown,
     }
 }
 
@@ -100,21 +193,20 @@ fn parse(text: &str) -> Result<Ban<Pattern>, String> {
     Ban::parse(text, compile).map_err(|error| error.to_string())
 }
 
-fn has_tag(page: &Page, scope: &[u8], prefix: &[u8]) -> bool {
-    let private = page.private_scope();
-    page.tags.iter().any(|tag| {
-        let (of, tag) = match (tag.split_first(), &private) {
+fn has_tag(tested: &Tested<'_>, scope: &[u8], prefix: &[u8]) -> bool {
+    tested.tags.iter().any(|tag| {
+        let (of, tag) = match (tag.split_first(), &tested.private_scope) {
             (Some((&PRIVATE, tag)), Some(private)) => (private.as_slice(), tag),
-            _ => (&*page.site, tag.as_slice()),
+            _ => (tested.site, tag.as_slice()),
         };
         of == scope && matches!(names::shown(tag), Some(names::Shown::Tag(name)) if name.starts_with(prefix))
     })
 }
 
 /// Keys begin with the URL: `scheme://host:port/path?query`.
-fn subject(page: &Page) -> Subject<'_> {
-    let end = memchr::memchr(BETWEEN, &page.key).unwrap_or(page.key.len());
-    let url = &page.key[..end];
+fn subject<'s>(tested: &Tested<'s>, fields: &'s Fields) -> Subject<'s> {
+    let end = memchr::memchr(BETWEEN, tested.key).unwrap_or(tested.key.len());
+    let url = &tested.key[..end];
     let from = memchr::memmem::find(url, b"://").map_or(0, |at| at + 3);
     let path = memchr::memchr(b'/', &url[from..]).map_or(url.len(), |at| from + at);
     let authority = &url[from..path];
@@ -122,8 +214,8 @@ fn subject(page: &Page) -> Subject<'_> {
     Subject {
         url: &url[path..],
         host,
-        status: page.status.0,
-        fields: &page.fields,
+        status: tested.status,
+        fields,
     }
 }
 

@@ -5,6 +5,7 @@
 //! Out of scope: encoding (`encode`).
 
 use crate::refusal::{NO_ROOM, Refusal};
+use saker_cache_store::HandedOver;
 use saker_content::coding;
 use saker_pipeline::{Body, FilePart};
 use saker_telemetry::{error_log, message};
@@ -47,7 +48,8 @@ fn read(part: &FilePart) -> std::io::Result<Vec<u8>> {
 
 /// Logs that a response could not be stored. A full disk is logged once, by the store.
 pub fn log_not_stored(error: &std::io::Error) {
-    if error.kind() != std::io::ErrorKind::StorageFull {
+    // After an upgrade the successor stores pages.
+    if error.kind() != std::io::ErrorKind::StorageFull && !HandedOver::is(error) {
         error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));
     }
 }

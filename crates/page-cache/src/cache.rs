@@ -12,7 +12,7 @@ use crate::{
     page::{Page, PageParts},
     page_links::LinkMemory,
     peer_access::{PeerAccess, PeerPages},
-    record::{Record, VaryRecord},
+    record::{self, Record, VaryRecord},
     refetch_queue::RefetchQueue,
     result_fields::HitStatus,
     search_variance::SearchRule,
@@ -22,7 +22,7 @@ use crate::{
 };
 use saker_cache_store::{EntryHead, Store, StoredEntry, Validity, Version};
 use saker_content::{Content, byteranges::Boundaries};
-use saker_http::{Fields, Status, fields::known_name};
+use saker_http::Status;
 use saker_net::{
     Network,
     jobs::{self, JobKind},
@@ -199,10 +199,7 @@ impl PageCache {
                 life,
             } => {
                 let marks = marks(&head);
-                let mut fields = Fields::new();
-                for (name, value) in head.fields {
-                    fields.append(known_name(&String::from_utf8_lossy(&name)), value);
-                }
+                let fields = record::of_stored(head.fields);
                 let EntryHead {
                     key,
                     site,
@@ -311,6 +308,7 @@ impl PageCache {
             HitStatus::Stale => (Metric::PageCacheStale, Stat::Stale),
         };
         self.count(metric);
+        self.worker_stats.paths.hit(&page.site, &page.key);
         let Some(stats) = stats else { return };
         stats.add(count, 1);
         if let Some(body) = content {

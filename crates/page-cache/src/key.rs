@@ -18,7 +18,7 @@ use saker_http::{
     HeadView, KnownField, escape, path,
     target::{self, Target},
 };
-use saker_pipeline::{Client, Exchange, UpstreamTarget};
+use saker_pipeline::{Client, Exchange, UpstreamTarget, texts};
 use std::borrow::Cow;
 
 /// Longer keys are not cached (LSCache protocol 4.1).
@@ -42,10 +42,12 @@ pub struct KeyBase {
     answers: Vec<u8>,
     /// Phones, tablets and other browsers get different pages.
     pub by_device: bool,
+    /// Values of this client that the upstream or program gets are part of the key.
+    pub is_of_client: bool,
 }
 
 impl KeyBase {
-    /// `None`: the target is not a path.
+    /// `None`: the target is not a path, or a value that what answers gets can't be known.
     pub fn of(exchange: &Exchange, edits: &KeyEdits) -> Option<KeyBase> {
         let view = exchange.head.view();
         let path = match target::split(view.method(), view.target()).ok()? {
@@ -54,7 +56,8 @@ impl KeyBase {
         };
         let path = edits.edited_path(path);
         let url = url(&exchange.client, &exchange.host, path);
-        let mut answers = answers(exchange);
+        let mut answers = answers(exchange, edits);
+        let is_of_client = add_told(exchange, &mut answers)?;
         add_spelling(exchange, &url, path, &mut answers);
         let by_device = exchange.routing.settings.cache.varies_by_device;
         Some(KeyBase {
@@ -62,6 +65,7 @@ impl KeyBase {
             url,
             answers,
             by_device,
+            is_of_client,
         })
     }
 
@@ -218,6 +222,11 @@ fn others_into(view: HeadView<'_>, by_device: bool, out: &mut Vec<u8>) {
         out.push(BETWEEN);
         out.extend_from_slice(b"device ");
         out.extend_from_slice(device(view).name().as_bytes());
+        // An application may go by any of several lines, so it shares no page with one line's.
+        for further in view.all("User-Agent").skip(1) {
+            out.push(b',');
+            out.extend_from_slice(Device::of(Some(further)).name().as_bytes());
+        }
     }
     overrides_into(view, out);
 }
@@ -315,6 +324,33 @@ fn is_plain_path(path: &[u8]) -> bool {
             .0
 }
 
+/// Adds the values that the configuration tells upstreams and programs about this client
+/// (`upstream_headers`, `environment`): an application answers by them, and no `Vary` can name
+/// them, since the client has not sent them. Behind conditions of a route, all values are about the
+/// client. Returns true if some depend on the client by themselves; `None`: one can't be evaluated.
+fn add_told(exchange: &Exchange, answers: &mut Vec<u8>) -> Option<bool> {
+    let (settings, site) = (&exchange.routing.settings, &exchange.routing.site);
+    let route = exchange.routing.route.and_then(|at| site.routes.get(at));
+    let is_chosen = route.is_some_and(|route| route.matcher.is_some());
+    let fields = settings.upstream_fields.iter();
+    let fields = fields.filter_map(|edit| Some((&edit.name, edit.action.text()?)));
+    let variables = settings.variables.iter();
+    let told = fields.chain(variables.map(|variable| (&variable.name, &variable.value)));
+    let mut is_of_client = false;
+    for (name, text) in told {
+        let differs = text.differs_by_client();
+        is_of_client |= differs;
+        if !differs && (!is_chosen || text.constant().is_none()) {
+            continue;
+        }
+        let value = texts::value(text, exchange).ok()?;
+        // With its length, so that no value is read as a name and a value.
+        answers.extend_from_slice(format!(" told {name} {} ", value.len()).as_bytes());
+        answers.extend_from_slice(&value);
+    }
+    Some(is_of_client)
+}
+
 /// Adds the query if rules have changed it: the URL of the key has the one that was sent.
 fn add_changed_query(exchange: &Exchange, answers: &mut Vec<u8>) {
     let view = exchange.head.view();
@@ -327,7 +363,7 @@ fn add_changed_query(exchange: &Exchange, answers: &mut Vec<u8>) {
     }
 }
 
-fn answers(exchange: &Exchange) -> Vec<u8> {
+fn answers(exchange: &Exchange, edits: &KeyEdits) -> Vec<u8> {
     let Some(call) = &exchange.upstream.call else {
         return Vec::new();
     };
@@ -349,7 +385,7 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
                 .iter()
                 .position(|byte| *byte == b'?')
                 .unwrap_or(call.target.len());
-            answers.extend_from_slice(&call.target[..end]);
+            answers.extend_from_slice(edits.edited_path(&call.target[..end]));
             add_changed_query(exchange, &mut answers);
         }
     }

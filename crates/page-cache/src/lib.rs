@@ -37,6 +37,8 @@ mod pacing;
 mod page;
 mod page_links;
 mod partial;
+mod pass_cause;
+pub mod path_stats;
 mod peer_access;
 pub mod peers;
 mod prepare;

@@ -14,7 +14,7 @@ use crate::{
     cache::{PageCache, content_of},
     decide::Decision,
     page::wanted_range,
-    record::{Record, StoredRange},
+    record::{self, Record, StoredRange},
     refusal::Refusal,
     request::CacheRequest,
     storing_body::CollectingBody,
@@ -28,11 +28,10 @@ use saker_cache_rules::rules::{
 use saker_cache_store::{EntryHead, Store, StoredEntry, Validity};
 use saker_content::byteranges::content_range;
 use saker_http::{
-    Fields, HeadView, KnownField, Status,
+    HeadView, KnownField, Status,
     conditional::{self, Validators},
     date::parse_date,
     entity_tag::EntityTag,
-    fields::known_name,
     range::{self, ByteRange, RangeOutcome},
 };
 use saker_net::jobs::{self, JobKind};
@@ -155,7 +154,7 @@ impl PartialJoin {
         let key = key_of(&self.page);
         if let Some((old, old_piece, old_bytes)) = there(&self.store, &key)
             && old_piece.total == self.piece.total
-            && same_bytes(&fields_of(&old), &fields_of(&self.head))
+            && same_bytes(&record::fields(&old), &record::fields(&self.head))
             && let Some((range, joined)) =
                 joined((old_piece.range, old_bytes), (self.piece.range, &bytes))
         {
@@ -231,14 +230,6 @@ fn there(store: &Store, key: &[u8]) -> Option<(EntryHead, StoredRange, Vec<u8>)>
     (is_valid && bytes.len() as u64 == piece.range.len()).then_some((head, piece, bytes))
 }
 
-fn fields_of(head: &EntryHead) -> Fields {
-    let mut fields = Fields::new();
-    head.fields.iter().for_each(|(name, value)| {
-        fields.append(known_name(&String::from_utf8_lossy(name)), value.clone())
-    });
-    fields
-}
-
 /// The response to a range request that lies within the stored range. `None`: it does not.
 pub async fn answer(
     cache: &PageCache,
@@ -273,7 +264,7 @@ pub async fn answer(
     {
         return None;
     }
-    let mut fields = fields_of(&found.head);
+    let mut fields = record::fields(&found.head);
     let validators = Validators {
         entity_tag: fields.first("ETag").and_then(EntityTag::parse),
         last_modified: fields

@@ -10,7 +10,24 @@ use saker_cache_rules::{
     lscache::vary::VaryRules,
     rules::{Life, Vary},
 };
-use saker_http::range::ByteRange;
+use saker_cache_store::EntryHead;
+use saker_http::{Fields, fields::known_name, range::ByteRange};
+
+/// The response fields of an entry.
+pub fn fields(head: &EntryHead) -> Fields {
+    let stored = head.fields.iter();
+    of_stored(stored.map(|(name, value)| (name, value.clone())))
+}
+
+/// The same of its stored names and values.
+pub fn of_stored<N: AsRef<[u8]>>(stored: impl IntoIterator<Item = (N, Vec<u8>)>) -> Fields {
+    let mut fields = Fields::new();
+    for (name, value) in stored {
+        let name = String::from_utf8_lossy(name.as_ref());
+        fields.append(known_name(&name), value);
+    }
+    fields
+}
 
 /// The range of a 206, and the total length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -108,7 +108,6 @@ fn http(config: &CacheUse) -> RuleSettings {
         stale_if_error_s: config.stale_if_error_s,
         store_private: config.stores_private,
         store_no_store: config.stores_no_store,
-        store_expired: config.stores_expired,
         query_needs_expiry: config.query_needs_expiry,
         no_store_bypasses: config.no_store_bypasses,
         shared_words_only: config.shared_words_only,

@@ -5,6 +5,7 @@
 //! reload resets nothing. A hot path keeps a reference to its site's counters.
 //! Out of scope: metrics of the whole server (`saker_telemetry`).
 
+use crate::path_stats::PathStats;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -49,9 +50,13 @@ pub struct SiteStats {
     reasons: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// Counters of one worker, by scope of the site.
+/// Counters of one worker.
 #[derive(Debug, Default)]
-pub struct WorkerStats(Mutex<HashMap<Box<[u8]>, Arc<SiteStats>>>);
+pub struct WorkerStats {
+    /// By scope of the site.
+    sites: Mutex<HashMap<Box<[u8]>, Arc<SiteStats>>>,
+    pub paths: PathStats,
+}
 
 /// Counters of one site, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +86,7 @@ impl SiteStats {
 
 impl WorkerStats {
     pub fn of(&self, site: &[u8]) -> Arc<SiteStats> {
-        let mut known = lock(&self.0);
+        let mut known = lock(&self.sites);
         match known.get(site) {
             Some(stats) => Arc::clone(stats),
             None => Arc::clone(known.entry(site.into()).or_default()),
@@ -93,7 +98,7 @@ impl WorkerStats {
         let mut sum = SiteTotals::default();
         for stats in workers
             .iter()
-            .filter_map(|stats| lock(&stats.0).get(site).cloned())
+            .filter_map(|stats| lock(&stats.sites).get(site).cloned())
         {
             sum.counts
                 .iter_mut()

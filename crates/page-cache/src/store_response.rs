@@ -29,7 +29,7 @@ use crate::{
 };
 use saker_cache_rules::{
     lscache::visible::{self, Served},
-    rules::{CacheStatus, Forward, validation},
+    rules::{CacheStatus, Forward, Pass, validation},
 };
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Response};
@@ -60,8 +60,9 @@ pub async fn store_response(
         return;
     }
     // The gateway turns a script's own conditional answer into the 304.
-    request.is_revalidated =
-        request.validates && response.status == Status::NOT_MODIFIED && freshen(&request, response);
+    request.is_revalidated = request.validates
+        && response.status == Status::NOT_MODIFIED
+        && freshen(cache, &request, response);
     let is_made = request.is_revalidated || exchange.upstream.is_answered_by_program;
     // A combined request is answered for other URLs only.
     let is_combined = request.include.is_some() && exchange.head.view().method() == Method::Post;
@@ -80,7 +81,7 @@ pub async fn store_response(
         .is_some_and(|(detected, _)| detected.parsed.template.is_dynamic());
     let kind = (is_made, is_template);
     let outcome = purge_and_store(cache, exchange, &mut request, response, kind);
-    report(cache, &mut request, exchange, &outcome);
+    report(cache, &mut request, (exchange, response), &outcome);
     show(&request, exchange, response, &outcome);
     // Those of other methods were the application's to judge.
     let were_withheld = request.is_read(exchange.head.view());
@@ -166,7 +167,7 @@ fn purge_and_store(
 fn report(
     cache: &PageCache,
     request: &mut CacheRequest,
-    exchange: &mut Exchange,
+    (exchange, response): (&mut Exchange, &Response),
     outcome: &Result<(), Refusal>,
 ) {
     if let Some(permit) = &mut request.permit {
@@ -178,7 +179,7 @@ fn report(
             Ok(()) => {}
         }
     }
-    count(cache, request, exchange, outcome);
+    count(cache, request, (exchange, response), outcome);
     match outcome {
         Ok(()) => exchange.trace("cache", None, || "stored".into()),
         Err(why) => exchange.trace("cache", None, || format!("not stored: {}", why.sentence)),
@@ -188,7 +189,7 @@ fn report(
 fn count(
     cache: &PageCache,
     request: &CacheRequest,
-    exchange: &Exchange,
+    (exchange, response): (&Exchange, &Response),
     outcome: &Result<(), Refusal>,
 ) {
     let method = exchange.head.view().method();
@@ -212,11 +213,20 @@ fn count(
         });
     }
     let Some(stats) = &request.stats else { return };
+    let (site, url) = (&*request.key_base.scope, &*request.key_base.url);
+    let pass = |why: &Refusal| {
+        stats.pass(why.word);
+        let paths = &cache.worker_stats.paths;
+        paths.pass((site, url), exchange, Some(response.fields()), why);
+    };
     match outcome {
-        Ok(()) => stats.add(Stat::Misses, 1),
+        Ok(()) => {
+            stats.add(Stat::Misses, 1);
+            cache.worker_stats.paths.miss(site, url);
+        }
         // Whatever other reason there is.
-        Err(_) if !request.is_read(exchange.head.view()) => stats.pass("method"),
-        Err(why) => stats.pass(why.word),
+        Err(_) if !request.is_read(exchange.head.view()) => pass(&Pass::Method.into()),
+        Err(why) => pass(why),
     }
 }
 
@@ -249,14 +259,16 @@ async fn finish_hit(
 
 /// Handles a validation response (RFC 9111 section 4.3.4): the stored page with updated fields
 /// becomes the response. `false`: it does not match.
-fn freshen(request: &CacheRequest, response: &mut Response) -> bool {
+fn freshen(cache: &PageCache, request: &CacheRequest, response: &mut Response) -> bool {
     let Some(old) = &request.old else {
         return false;
     };
     if validation::judge_answer(&old.fields, response.status, response.fields())
         != validation::Answer::Freshens
     {
-        // It validates something that was not asked about.
+        // It validates something that was not asked about. The next request has no conditions, or
+        // the origin would answer it the same. An entry that began later stays.
+        let _ = cache.store.remove_older(&old.key, request.number);
         *response = Response::new(Status::BAD_GATEWAY);
         return false;
     }

@@ -14,7 +14,7 @@ use crate::{
     partial,
     prepare::{self, NewVaryRecord},
     purge,
-    record::{Record, StoredRange},
+    record::{self, Record, StoredRange},
     refusal::Refusal,
     replay_request::ReplayRequest,
     request::CacheRequest,
@@ -23,7 +23,7 @@ use crate::{
     tags::marks,
 };
 use saker_cache_store::{EntryHead, FetchPermit, Finished, Purge, Superseded, Validity, Version};
-use saker_http::{Fields, Status};
+use saker_http::Status;
 use saker_pipeline::{Body, Exchange, Response};
 use std::rc::Rc;
 
@@ -259,13 +259,7 @@ pub fn hold(
     replay: Option<ReplayRequest>,
 ) {
     let key = head.key.clone();
-    let mut fields = Fields::new();
-    for (name, value) in &head.fields {
-        fields.append(
-            saker_http::fields::known_name(&String::from_utf8_lossy(name)),
-            value.clone(),
-        );
-    }
+    let fields = record::fields(&head);
     if content.len() as u64 > MEMORY_BYTES_MAX {
         return cache.memory.borrow_mut().remove(&key);
     }

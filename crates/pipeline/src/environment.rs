@@ -5,7 +5,8 @@
 //! [`Environment::set`]; otherwise its outcome is cached for other requests.
 //! Out of scope: the parameters of programs (the gateway).
 
-use std::fmt;
+use saker_ap_expr::Facts;
+use std::{borrow::Cow, fmt};
 
 /// Room for the variables of most requests.
 const USUAL_BYTES: usize = 192;
@@ -28,6 +29,13 @@ pub struct Environment {
 struct Variable {
     name: (u32, u32),
     value: (u32, u32),
+}
+
+/// Facts of a request of which no more is known: enough for edits without expressions.
+impl Facts for Environment {
+    fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        self.first(name).map(Cow::Borrowed)
+    }
 }
 
 impl Environment {

@@ -58,8 +58,8 @@ impl Exchange {
             client,
             head,
             body,
-            host: Vec::new(),
-            path: Vec::new(),
+            host: shared.texts.0,
+            path: shared.texts.1,
             query: None,
             now,
             environment: Environment::default(),
@@ -82,6 +82,10 @@ impl Exchange {
         let parts = SharedParts {
             outlives_client: Rc::clone(&exchange.upstream.outlives_client),
             log_id: Rc::clone(&exchange.log.id),
+            texts: (
+                std::mem::take(&mut exchange.host),
+                std::mem::take(&mut exchange.path),
+            ),
         };
         *place = None;
         parts.keep();
@@ -260,7 +264,7 @@ impl Exchange {
 }
 
 /// Returns the query of a target as received, without its question mark.
-fn received_query(target: &[u8]) -> Option<&[u8]> {
+pub(crate) fn received_query(target: &[u8]) -> Option<&[u8]> {
     let at = target.iter().position(|byte| *byte == b'?')?;
     target.get(at + 1..)
 }

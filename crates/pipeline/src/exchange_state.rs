@@ -5,9 +5,9 @@
 //! Out of scope: the request itself (client, head, content, path), which `Exchange` has.
 
 use crate::{
-    AuthState, CachedRoute, Chunk, Environment, ErrorDocument, HeadEdits, Inspection,
-    InternalRedirect, LogRules, OriginalRequest, OutcomeLine, UpstreamAttempts, UpstreamRequest,
-    budget::NESTING_MAX,
+    AuthState, CachedRoute, Chunk, Decision, Environment, ErrorDocument, HeadEdits, Inspection,
+    InternalRedirect, KeptDecision, LogRules, OriginalRequest, OutcomeLine, UpstreamAttempts,
+    UpstreamRequest, budget::NESTING_MAX, mapped::Mapped,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
@@ -19,8 +19,6 @@ use saker_telemetry::{error_log::LogId, trace::RequestTrace};
 use std::{
     cell::OnceCell,
     cell::{Cell, RefCell},
-    os::unix::ffi::OsStrExt,
-    path::Path,
     rc::Rc,
     sync::Arc,
 };
@@ -59,28 +57,6 @@ impl TraceStep {
     pub const CONDITION: &str = "condition";
     /// The phase of steps that name what keeps the outcome off the route cache.
     pub const NOT_CACHED: &str = "not_cached";
-}
-
-/// The file that a path is mapped to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapped {
-    /// Absolute path of the root directory. Symbolic links in it are followed.
-    pub root: Arc<Path>,
-    /// Path relative to the root, without a leading slash; with a trailing one if the request path
-    /// has one.
-    pub relative: Vec<u8>,
-}
-
-impl Mapped {
-    /// Returns the file name for programs and logs.
-    pub fn filename(&self) -> Vec<u8> {
-        let root = self.root.as_os_str().as_bytes();
-        let root = root.strip_suffix(b"/").unwrap_or(root);
-        match self.relative.is_empty() {
-            true => root.to_vec(),
-            false => [root, b"/", &self.relative].concat(),
-        }
-    }
 }
 
 /// The site, and the mapping of the path to content.
@@ -176,6 +152,8 @@ pub struct UpstreamState {
     pub own_head: Option<Box<RequestHead>>,
     /// The content that upstreams get in place of the request's (`proxy_set_body`).
     pub own_content: Option<Chunk>,
+    /// Upstreams are told that the connection ends with the response.
+    pub closes: bool,
 }
 
 impl UpstreamState {
@@ -192,6 +170,7 @@ impl UpstreamState {
             attempts: UpstreamAttempts::default(),
             own_head: None,
             own_content: None,
+            closes: false,
         }
     }
 }
@@ -217,6 +196,9 @@ pub struct AccessState {
     /// Request fields listed in `fields` of `[site.auth]` are the server's own. If false, they are
     /// from the client and are not forwarded to upstreams.
     pub has_identity_fields: bool,
+    /// In the request for an error document: a file below the document root names the page, so it is
+    /// for those clients alone who may ask for it themselves.
+    pub is_named_by_file: bool,
     /// The inspection by ModSecurity rules, once started.
     pub inspection: Option<Rc<dyn Inspection>>,
 }
@@ -232,6 +214,8 @@ pub struct LimitState {
     pub is_admitted: bool,
     /// Limits by user have been checked.
     pub is_user_admitted: bool,
+    /// The request was refused with this status, and its head is a stand-in.
+    pub refused: Option<Status>,
     /// Drivers close the connection without a response.
     pub drops_connection: bool,
     /// The connection serves no further request. HTTP/1 only.
@@ -269,6 +253,8 @@ pub struct LogState {
     pub id: Rc<LogId>,
     /// Lines that belong to the outcome ([`crate::Exchange::log_outcome`]).
     pub outcome_lines: RefCell<Vec<OutcomeLine>>,
+    /// The stream of a multiplexed connection that the client sent the request on.
+    pub stream_id: Option<u64>,
 }
 
 impl LogState {
@@ -284,6 +270,7 @@ impl LogState {
             trace: None,
             id,
             outcome_lines: RefCell::default(),
+            stream_id: None,
         }
     }
 }
@@ -303,29 +290,14 @@ pub struct CacheState {
     pub environment_tests: Vec<RequestTest>,
     /// The cached route, set by the handler.
     pub cached_route: Option<Rc<dyn CachedRoute>>,
+    /// The decision that this request follows, from the route cache.
+    pub decision: Option<Rc<Decision>>,
+    /// The decision that the phases have come to, for later requests.
+    pub kept_decision: Option<Box<KeptDecision>>,
     /// The answer is that of a rule, for all requests with the same outcome.
     pub keeps_answer: bool,
     /// The answer is a stored page that all clients may get.
     pub is_shared_page: bool,
     /// Edits by rules of a head that is cached.
     pub head_edits: Option<Rc<dyn HeadEdits>>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn filenames() {
-        let name = |root: &str, relative: &str| {
-            let mapped = Mapped {
-                root: Path::new(root).into(),
-                relative: relative.into(),
-            };
-            String::from_utf8(mapped.filename()).unwrap()
-        };
-        assert_eq!(name("/", "a/b"), "/a/b");
-        assert_eq!(name("/srv/", "a/"), "/srv/a/");
-        assert_eq!(name("/srv/a.txt", ""), "/srv/a.txt");
-    }
 }

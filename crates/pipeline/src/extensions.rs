@@ -16,6 +16,15 @@ pub struct Extensions {
 }
 
 impl Extensions {
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+
+    /// Returns the number of values.
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
     /// Returns the value of type `T`, if any.
     pub fn get<T: 'static>(&self) -> Option<&T> {
         let (_, value) = self

@@ -50,6 +50,12 @@ impl Exchange {
         }
     }
 
+    /// Returns true in the request for an error document that the configuration names: every client
+    /// may see it, whatever its route demands.
+    pub fn is_page_for_all(&self) -> bool {
+        self.log.stands_in_for.is_some() && !self.access.is_named_by_file
+    }
+
     /// Returns true if a limit of the budget is exceeded, which is logged once.
     pub fn is_over_budget(&self) -> bool {
         let Some(budget) = self.budget.get() else {

@@ -16,6 +16,7 @@ pub mod cached_route;
 pub mod changed_paths;
 pub mod client;
 pub mod client_address;
+pub mod decision;
 pub mod derived;
 pub mod environment;
 pub mod exchange;
@@ -31,11 +32,13 @@ pub mod inspection;
 pub mod inspector;
 pub mod internal_redirect;
 mod internal_requests;
+mod kept_rules;
 pub mod local_future;
 mod log_context;
 pub mod log_facts;
 pub mod logged;
 pub mod logger;
+mod mapped;
 pub mod methods;
 pub mod outcome_lines;
 pub mod phases;
@@ -66,13 +69,14 @@ pub use budget::{Inner, RequestBudget};
 pub use cached_route::CachedRoute;
 pub use changed_paths::{ChangedPath, ChangedPaths};
 pub use client::{Client, Forwarding, PrefaceAddresses};
+pub use decision::{Decision, KeptDecision};
 pub use derived::DerivedSites;
 pub use environment::Environment;
 pub use exchange::Exchange;
 pub use exchange_facts::{ExchangeFacts, Noted, link_policy, local_time};
 pub use exchange_state::{
-    AccessState, CacheState, InterimSink, InterimWriter, LimitState, LogState, Mapped,
-    RoutingState, TraceStep, UpstreamState, UserClaims,
+    AccessState, CacheState, InterimSink, InterimWriter, LimitState, LogState, RoutingState,
+    TraceStep, UpstreamState, UserClaims,
 };
 pub use extensions::Extensions;
 pub use generation::{FrontEnd, Generation};
@@ -82,11 +86,13 @@ pub use https_redirect::to_https;
 pub use inspection::Inspection;
 pub use inspector::Inspector;
 pub use internal_redirect::InternalRedirect;
+pub use kept_rules::KeptRules;
 pub use local_future::{LocalFuture, done};
 pub use log_context::RequestLogContext;
 pub use log_facts::LogFacts;
-pub use logged::{ErrorDocument, LogRules, OriginalRequest, OutcomeLine};
+pub use logged::{ErrorDocument, LogRules, OriginalRequest, OutcomeLine, log_path_note};
 pub use logger::{FinishedRequest, LoggedSite, Logger, Loggers};
+pub use mapped::Mapped;
 pub use outcome_lines::OutcomeLines;
 pub use read_buffer::ReadBuffer;
 pub use request_conditions::Received;

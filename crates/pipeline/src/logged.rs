@@ -42,6 +42,12 @@ pub struct LogRules {
     pub is_canonical: bool,
 }
 
+/// The name of the note with the path of a log file, for logs whose paths rules make. `number`: that
+/// of the log's decision.
+pub fn log_path_note(number: usize) -> Box<str> {
+    format!("log-path/{number}").into()
+}
+
 /// A line of the error log that belongs to an outcome.
 #[derive(Clone, Debug)]
 pub enum OutcomeLine {

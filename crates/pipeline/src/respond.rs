@@ -39,9 +39,37 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         }
         response = Box::pin(dressed(exchange, services, refused)).await;
     }
+    if response.status == Status::RESET_CONTENT {
+        drop_content(&mut response);
+    }
     finish(exchange, services, &mut response).await;
     cached_answer::keep(exchange, &response);
     response
+}
+
+/// Answers a request whose content turned out to be at fault, in place of the response to it.
+pub async fn refuse(exchange: &mut Exchange, services: &Services, status: Status) -> Response {
+    exchange.limits.refused = Some(status);
+    exchange.body = Box::new(NoBody);
+    exchange.upstream.is_answered_by_program = false;
+    let mut response = Response::new(status);
+    if phases::redirects_error(exchange, services, &mut response) {
+        response = Box::pin(phases::run_error_redirects(exchange, services)).await;
+    }
+    if needs_page(&response) {
+        response = Box::pin(dressed(exchange, services, response)).await;
+    }
+    finish(exchange, services, &mut response).await;
+    response
+}
+
+/// RFC 9110 section 15.3.6: programs and upstreams may send content with a 205, but no server does.
+fn drop_content(response: &mut Response) {
+    if matches!(response.head, ResponseHead::Built(_)) {
+        response.body = Body::Empty;
+        let fields = response.fields_mut();
+        fields.retain(|name| !name.to_ascii_lowercase().starts_with("content-"));
+    }
 }
 
 /// Returns true if the response needs a page and has none. Most responses have their content, and

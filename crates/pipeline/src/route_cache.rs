@@ -9,7 +9,7 @@
 //! Out of scope: failures (a 404 is dispatched each time).
 
 use crate::{
-    CachedRoute, LogFacts, OutcomeLines, Response,
+    CachedRoute, Decision, LogFacts, OutcomeLines, Response,
     request_conditions::{ConditionTable, Received, RequestConditions},
 };
 use foldhash::fast::RandomState;
@@ -51,6 +51,8 @@ pub struct Entry {
     pub site_index: usize,
     pub settings: Arc<Settings>,
     pub cached_route: Rc<dyn CachedRoute>,
+    /// Set if requests go to an upstream in place of being answered.
+    pub decision: Option<Rc<Decision>>,
     /// The path as mapped, for logs.
     pub path: Box<[u8]>,
     /// Facts for logs, if a log needs them.
@@ -71,6 +73,8 @@ pub struct Outcome {
     pub site_index: usize,
     pub settings: Arc<Settings>,
     pub cached_route: Rc<dyn CachedRoute>,
+    /// The cached route is a decision.
+    pub decision: Option<Rc<Decision>>,
     pub change_tokens: Vec<ChangeToken>,
     /// Tests of the request that determined the outcome.
     pub tests: Vec<RequestTest>,
@@ -138,14 +142,15 @@ impl RouteCache {
         }
     }
 
-    /// Answers from a cached route whose change tokens are all current. Drops an outdated one.
+    /// Answers from a cached route whose change tokens are all current; no response: its decision
+    /// says how the request goes on. Drops an outdated one.
     pub fn answer(
         &mut self,
         key: &Key<'_>,
         request: &Received<'_>,
         now: i64,
         now_ms: u64,
-    ) -> Option<(Response, &Entry)> {
+    ) -> Option<(Option<Response>, &Entry)> {
         let hash = self.hash(key);
         let is_for = |slot: &u32| {
             is(&self.slots, *slot, key)
@@ -173,7 +178,10 @@ impl RouteCache {
         }
         let entry = self.slots[slot as usize].as_mut()?;
         entry.used = true;
-        let response = entry.cached_route.answer(request.head, now)?;
+        let response = match entry.decision {
+            Some(_) => None,
+            None => Some(entry.cached_route.answer(request.head, now)?),
+        };
         self.counts.hits += 1;
         Some((response, entry))
     }
@@ -306,6 +314,7 @@ impl RouteCache {
             site_index: outcome.site_index,
             settings: outcome.settings,
             cached_route: outcome.cached_route,
+            decision: outcome.decision,
             path: outcome.path.into(),
             log_facts: outcome.log_facts,
             log_lines: outcome.log_lines,

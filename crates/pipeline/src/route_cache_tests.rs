@@ -22,6 +22,7 @@ fn outcome(bytes: usize) -> Outcome {
         site_index: 0,
         settings: Arc::default(),
         cached_route: Rc::new(Fixed(bytes)),
+        decision: None,
         change_tokens: Vec::new(),
         tests: Vec::new(),
         path: Vec::new(),
@@ -250,7 +251,7 @@ impl Variants {
             RequestHead::build("GET", target, Version::Http11, fields),
         );
         let answer = self.routes.answer(&key, &received(&client, &head), 0, 0)?;
-        answer.0.body.length()
+        answer.0?.body.length()
     }
 }
 

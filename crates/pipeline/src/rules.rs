@@ -5,7 +5,7 @@
 //! Caveat: rules may change the path and restart the phases; restarts are counted and limited.
 //! Out of scope: the assignment of sites to front ends, which the registry passes to [`SiteRules`].
 
-use crate::{Exchange, LocalFuture, Response};
+use crate::{Exchange, KeptRules, LocalFuture, Response};
 use saker_http::Status;
 use std::rc::Rc;
 
@@ -89,6 +89,13 @@ pub trait Rules {
     /// handlers.
     fn fixups<'a>(&'a self, _: &'a mut Exchange) -> Step<'a> {
         Step::PASS
+    }
+
+    /// Returns the state of a request that an upstream will answer, before `fixups`. Other requests
+    /// with the same host, path, and recorded tests get it in place of the phases, and `fixups` run
+    /// for each of them. `None`: the state has something of this request.
+    fn kept(&self, _: &Exchange) -> Option<Rc<dyn KeptRules>> {
+        None
     }
 
     /// Returns true if `map_to_storage` binds the path to a file. Code that changes the path

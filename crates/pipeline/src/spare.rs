@@ -18,7 +18,12 @@ pub(crate) struct SharedParts {
     /// See [`UpstreamState::outlives_client`](crate::UpstreamState::outlives_client).
     pub outlives_client: Rc<Cell<bool>>,
     pub log_id: Rc<LogId>,
+    /// Memory of the host and of the path, both empty.
+    pub texts: (Vec<u8>, Vec<u8>),
 }
+
+/// Room of a text above which it is not worth keeping.
+const TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// Parts that a thread keeps.
 const SPARE_COUNT_MAX: usize = 32;
@@ -35,9 +40,15 @@ impl SharedParts {
     }
 
     /// Keeps the parts for another exchange, unless they have another owner.
-    pub fn keep(self) {
+    pub fn keep(mut self) {
         if !self.is_unused() {
             return;
+        }
+        for text in [&mut self.texts.0, &mut self.texts.1] {
+            text.clear();
+            if text.capacity() > TEXT_BYTES_MAX {
+                *text = Vec::new();
+            }
         }
         self.outlives_client.set(false);
         let _ = SPARE.try_with(|spare| {

@@ -49,6 +49,12 @@ pub trait Admission<G> {
     /// `None`: it is refused. The address may not be the sender's own yet.
     fn admit(&mut self, peer: SocketAddr) -> Option<G>;
 
+    /// Returns true if one that is not admitted gets no answer, because another process answers its
+    /// client's next packets. The id is the one that the client chose first.
+    fn is_for_another(&self, _connection_id: &[u8]) -> bool {
+        false
+    }
+
     /// True if one that was admitted is to be recorded (qlog); the id is the one that the client
     /// chose first.
     fn recording(&mut self, _connection_id: &[u8]) -> Option<Recording> {
@@ -277,6 +283,9 @@ impl<G> Endpoint<G> {
         }
         let Some(guest) = admission.admit(incoming.remote_address()) else {
             self.counts.handshakes_refused += 1;
+            if admission.is_for_another(incoming.orig_dst_cid()) {
+                return self.inner.ignore(incoming);
+            }
             let transmit = self.inner.refuse(incoming, &mut self.out);
             return self.reply(&transmit, sink);
         };

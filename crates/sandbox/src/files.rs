@@ -46,13 +46,38 @@ fn try_restrict(policy: &Policy) -> Result<RestrictionStatus, RulesetError> {
     for path in &policy.reads {
         rules = allow(rules, path, AccessFs::ReadFile | AccessFs::ReadDir)?;
     }
-    for path in &policy.writes {
+    for path in policy.writes.iter().chain(&policy.main_writes) {
         rules = allow(rules, path, writing())?;
     }
     for port in policy.ports.iter().flatten() {
         rules = rules.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
     }
     rules.restrict_self()
+}
+
+/// Takes the writes of the main thread alone from this thread, and from those that it starts. What
+/// is in force goes on to hold.
+///
+/// # Errors
+/// The reason why that can't be done.
+pub fn restrict_worker(policy: &Policy) -> Result<(), String> {
+    let restricted = || -> Result<RestrictionStatus, RulesetError> {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(writing() & !(AccessFs::ReadFile | AccessFs::ReadDir))?
+            .create()?;
+        for path in &policy.writes {
+            rules = allow(
+                rules,
+                path,
+                writing() & !(AccessFs::ReadFile | AccessFs::ReadDir),
+            )?;
+        }
+        rules.restrict_self()
+    };
+    restricted()
+        .map(drop)
+        .map_err(|error| format!("Landlock: {error}"))
 }
 
 /// Everything but execution and the creation of devices.

@@ -57,6 +57,21 @@ pub fn enforce(policy: Policy) -> &'static InForce {
     })
 }
 
+/// Takes from this thread, and from those that it starts, what only the main thread may write: the
+/// files of the configuration. A worker has clients' bytes in its hands. It shares its memory with
+/// the main thread, so this is a hurdle and no wall.
+///
+/// # Errors
+/// The reason why that can't be done.
+pub fn restrict_worker() -> Result<(), String> {
+    match IN_FORCE.get() {
+        Some(in_force) if in_force.files.is_ok() && !in_force.policy.main_writes.is_empty() => {
+            files::restrict_worker(&in_force.policy)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The confinement in force, if there is any.
 pub fn in_force() -> Option<&'static InForce> {
     IN_FORCE.get()
@@ -99,6 +114,11 @@ impl InForce {
             .iter()
             .filter(|path| !self.policy.may_write(path));
         lacking.extend(writes.map(|path| format!("write {}", path.display())));
+        let main_writes = needed
+            .main_writes
+            .iter()
+            .filter(|path| !self.policy.main_may_write(path));
+        lacking.extend(main_writes.map(|path| format!("write {}", path.display())));
         if let (true, Some(needed), Some(allowed)) =
             (self.restricts_ports, &needed.ports, &self.policy.ports)
         {

@@ -16,6 +16,8 @@ pub struct Policy {
     pub reads: BTreeSet<PathBuf>,
     /// These are read as well.
     pub writes: BTreeSet<PathBuf>,
+    /// The same for the main thread alone: workers give these up ([`crate::restrict_worker`]).
+    pub main_writes: BTreeSet<PathBuf>,
     /// TCP ports that may be bound; `None`: all.
     pub ports: Option<BTreeSet<u16>>,
     /// The reason why this process starts programs itself, which would be confined like it.
@@ -118,8 +120,17 @@ impl Policy {
         self.writes.extend(both(file).filter_map(directory));
     }
 
+    /// For files that the main thread replaces.
+    pub fn main_write_beside(&mut self, file: &Path) {
+        self.main_writes.extend(both(file).filter_map(directory));
+    }
+
     pub(crate) fn may_read(&self, path: &Path) -> bool {
-        covers(&self.reads, path) || covers(&self.writes, path)
+        covers(&self.reads, path) || self.main_may_write(path)
+    }
+
+    pub(crate) fn main_may_write(&self, path: &Path) -> bool {
+        self.may_write(path) || covers(&self.main_writes, path)
     }
 
     pub(crate) fn may_write(&self, path: &Path) -> bool {
@@ -133,11 +144,9 @@ impl Policy {
             .iter()
             .filter_map(|path| existing(path))
             .collect();
-        self.writes = self
-            .writes
-            .iter()
-            .filter_map(|path| existing(path))
-            .collect();
+        for writes in [&mut self.writes, &mut self.main_writes] {
+            *writes = writes.iter().filter_map(|path| existing(path)).collect();
+        }
         self
     }
 }

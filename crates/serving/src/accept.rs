@@ -68,7 +68,7 @@ pub fn start(
     listener: Arc<Address>,
 ) {
     let mut client = Client::new(peer, local, listener, false);
-    let settings = settings(worker, &client);
+    let settings = settings(worker, &mut client);
     client.tls = settings.acceptor.is_some();
     client.secure = client.tls;
     if let Some(server) = settings.stream {
@@ -92,13 +92,16 @@ pub fn start(
     );
 }
 
-fn settings(worker: &Worker, client: &Client) -> ListenerSettings {
+/// If a reload has moved the listener, the connection is that of its address now.
+fn settings(worker: &Worker, client: &mut Client) -> ListenerSettings {
     let services = worker.services.borrow();
-    let listeners = &services.generation.model.listeners;
-    let Some(listener) = listeners
-        .iter()
-        .find(|listener| listener.address == *client.listener)
-    else {
+    let model = &services.generation.model;
+    let listener = model.listener_of(&client.listener, client.local);
+    let Some(listener) = listener.inspect(|listener| {
+        if listener.address != *client.listener {
+            client.listener = Arc::new(listener.address.clone());
+        }
+    }) else {
         return ListenerSettings {
             stream: None,
             preface: false,

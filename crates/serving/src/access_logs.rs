@@ -10,10 +10,10 @@ use crate::{
     logged_hosts::LoggedHosts,
 };
 use saker_config::model::{AccessLogTarget, LogCondition, Site};
-use saker_pipeline::{FinishedRequest, Generation, Logger};
+use saker_pipeline::{FinishedRequest, Generation, Logger, log_path_note};
 use saker_telemetry::{
     Counters, Metric,
-    access_log::{Flushed, Format, LogBuffer, LogClock, Mask, Needs},
+    access_log::{Flushed, Format, LogBuffer, LogClock, Mask, Needs, by_host},
     error_log, message,
 };
 use std::{cell::RefCell, io, rc::Rc, sync::Arc};
@@ -26,6 +26,8 @@ struct SiteLog {
     buffer: usize,
     /// Set for logs with one file per host: the hosts that have one.
     hosts: Option<Rc<LoggedHosts>>,
+    /// Set for logs at paths that rules make: the note that has it.
+    path_note: Option<Box<str>>,
 }
 
 /// The logs of a site.
@@ -104,12 +106,19 @@ impl AccessLogs {
                 };
                 let hosts = matches!(log.target, AccessLogTarget::ByHost(_))
                     .then(|| Rc::new(LoggedHosts::new(site, generation)));
+                let path_note = match (&log.target, &log.condition) {
+                    (AccessLogTarget::Below(_), Some(LogCondition::Decided(number))) => {
+                        Some(log_path_note(*number))
+                    }
+                    _ => None,
+                };
                 of_site.logs.push(SiteLog {
                     format: Rc::new(format),
                     condition: log.condition.clone(),
                     mask: (!log.mask.is_empty()).then(|| Arc::clone(&log.mask)),
                     buffer,
                     hosts,
+                    path_note,
                 });
             }
             self.sites.push(of_site);
@@ -165,7 +174,21 @@ impl Logger for AccessLogs {
             .of_route(route)
             .filter(|log| holds(log.condition.as_ref(), request))
         {
+            let path = match &log.path_note {
+                None => None,
+                Some(note) => {
+                    let facts = request.facts;
+                    let Some(path) = facts.and_then(|facts| facts.notes.first(note.as_bytes()))
+                    else {
+                        continue;
+                    };
+                    Some(String::from_utf8_lossy(path))
+                }
+            };
             let flushed = buffers[log.buffer].append(|line| {
+                if let Some(path) = &path {
+                    by_host::begin_line(path, line);
+                }
                 if let Some(hosts) = &log.hosts {
                     hosts.begin_line(asked_for(request.record), line);
                 }

@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct WorkerListener {
     pub address: Arc<Address>,
     closed: Cell<bool>,
+    /// Connections in the queue are another process's.
+    leaves_queue: Cell<bool>,
     wake: Notify,
 }
 
@@ -34,6 +36,12 @@ impl WorkerListener {
     pub fn close(&self) {
         self.closed.set(true);
         self.wake.notify_one();
+    }
+
+    /// Accepts nothing from now on: another process accepts from the same queue.
+    pub fn leave(&self) {
+        self.leaves_queue.set(true);
+        self.close();
     }
 }
 
@@ -55,6 +63,7 @@ pub fn start(
     let handle = Rc::new(WorkerListener {
         address,
         closed: Cell::new(false),
+        leaves_queue: Cell::new(false),
         wake: Notify::new(),
     });
     tokio::task::spawn_local(accept_loop(Rc::clone(worker), Rc::clone(&handle), listener));
@@ -67,6 +76,9 @@ async fn accept_loop(worker: Rc<Worker>, handle: Rc<WorkerListener>, listener: L
         tokio::select! {
             ready = listener.readable() => if ready.is_err() { break },
             () = handle.wake.notified() => continue,
+        }
+        if handle.leaves_queue.get() {
+            break;
         }
         match accept_some(&worker, &handle, &listener) {
             Turn::Again => {
@@ -95,6 +107,7 @@ async fn accept_loop(worker: Rc<Worker>, handle: Rc<WorkerListener>, listener: L
     // Connections that arrived until now are still served; only then does the kernel refuse new
     // ones. Those in systemd's queue stay there.
     while !listener.is_inherited()
+        && !handle.leaves_queue.get()
         && matches!(accept_some(&worker, &handle, &listener), Turn::Again)
     {}
 }

@@ -5,7 +5,7 @@
 //! making a pattern slow. Nothing is recorded, because lines are not cached.
 //! Out of scope: files below the root, which conditions of logs can't name.
 
-use saker_ap_expr::{Facts, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Facts, LocalTime, Variable, Work};
 use saker_config::model::LogMatcher;
 use saker_http::{
     HeadView, KnownField, Version, host,
@@ -96,10 +96,6 @@ impl Facts for RecordFacts<'_> {
 
     fn local_time(&self) -> LocalTime {
         local_time(self.request.record.start_s)
-    }
-
-    fn file_test(&self, _: &[u8], _: FileTest) -> bool {
-        false
     }
 }
 

@@ -119,7 +119,9 @@ fn shown(target: &LogTarget) -> String {
     match target {
         LogTarget::Off => String::new(),
         LogTarget::Stdout => "standard output".into(),
-        LogTarget::File(path) | LogTarget::ByHost(path) => path.display().to_string(),
+        LogTarget::File(path) | LogTarget::ByHost(path) | LogTarget::Below(path) => {
+            path.display().to_string()
+        }
         LogTarget::Program(command) => format!("|{command}"),
         LogTarget::Syslog(_) => "syslog".into(),
     }
@@ -130,6 +132,7 @@ fn log_target(target: &AccessLogTarget) -> LogTarget {
         AccessLogTarget::Stdout => LogTarget::Stdout,
         AccessLogTarget::File(path) => LogTarget::File(path.clone()),
         AccessLogTarget::ByHost(path) => LogTarget::ByHost(path.clone()),
+        AccessLogTarget::Below(path) => LogTarget::Below(path.clone()),
         AccessLogTarget::Program(command) => LogTarget::Program(command.clone()),
         AccessLogTarget::Syslog(syslog) => LogTarget::Syslog(syslog.clone()),
     }

@@ -88,7 +88,8 @@ pub struct Shared {
 pub struct PageCache {
     pub store: Arc<Store>,
     pub folder: Box<Path>,
-    pub lock: File,
+    /// `None`: another server has the folder, and pages are read for a moment more.
+    pub lock: Option<File>,
     /// The cluster that shares its purges.
     pub cluster: Option<Arc<saker_cluster::Node>>,
     /// Pages that its servers hand each other.
@@ -159,6 +160,18 @@ impl Shared {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *current, cache)
+    }
+
+    /// Lets another server have the folder of the page cache, whose pages are used as before. Returns
+    /// its store.
+    pub fn release_page_cache(&self) -> Option<Arc<Store>> {
+        let mut current = self
+            .page_cache
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let cache = current.as_mut()?;
+        cache.lock = None;
+        Some(Arc::clone(&cache.store))
     }
 
     /// Returns the number of connections that were open when the server was asked to stop.

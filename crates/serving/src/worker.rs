@@ -49,6 +49,8 @@ pub struct Worker {
     pub deadlines: Rc<Deadlines>,
     pub common_headers: RefCell<CommonHeaderSets>,
     pub draining: Cell<Draining>,
+    /// Another process serves from the same sockets.
+    pub is_succeeded: Cell<bool>,
     /// Indexes of the common headers that advertise HTTP/3, by listener address. The last entry of
     /// an address counts.
     pub alt_svc: RefCell<Vec<(Arc<Address>, usize)>>,
@@ -81,6 +83,7 @@ impl Worker {
                 &generation.model.server.server_field,
             )),
             draining: Cell::default(),
+            is_succeeded: Cell::default(),
             alt_svc: RefCell::default(),
             shared,
         }

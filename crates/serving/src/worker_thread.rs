@@ -59,6 +59,9 @@ pub enum Command {
     LeaveDatagrams,
     /// Accepts the connections in the queue, then closes the listener.
     Unlisten(Address),
+    /// Accepts nothing more on these addresses, leaves what is in the queues to a successor that has
+    /// the same sockets, and winds down. The sender is dropped once idle connections are closed.
+    LeaveListeners(Arc<[String]>, UnboundedSender<()>),
     /// Warms the page cache, with so many concurrent requests.
     Warm(Arc<WarmJob>, usize),
     /// An operator watches requests, or no longer does.
@@ -95,6 +98,9 @@ pub fn start(
     let thread = thread::Builder::new()
         .name(format!("worker-{index}"))
         .spawn(move || {
+            if let Err(error) = saker_sandbox::restrict_worker() {
+                error_log::log(&message::SANDBOX, format_args!("worker {index}: {error}"));
+            }
             if !cores.is_empty() && saker_net::process::pin_to_cores(&cores).is_err() {
                 error_log::log(
                     &message::AFFINITY_FAILED,
@@ -212,6 +218,12 @@ impl ThreadState {
                     .extend(listener::start(worker, address, socket));
             }
             Command::Unlisten(address) => self.unlisten(Some(&address)),
+            Command::LeaveListeners(addresses, left) => {
+                self.leave(&addresses);
+                self.wind_down();
+                // Its turn comes behind those of the connections that have just been woken.
+                tokio::task::spawn_local(async move { drop(left) });
+            }
             Command::ListenQuic(address, socket) => {
                 if let Some(started) = quic::start::<h3::Connection>(worker, address, socket) {
                     self.quic_listeners.push(started);
@@ -224,20 +236,16 @@ impl ThreadState {
                     .extend(stream::listen(worker, address, socket));
             }
             Command::UnlistenDatagrams(address) => self.unlisten_datagrams(Some(&address)),
-            Command::LeaveDatagrams => self
-                .datagram_servers
-                .drain(..)
-                .for_each(|server| server.leave()),
+            Command::LeaveDatagrams => {
+                worker.is_succeeded.set(true);
+                self.datagram_servers
+                    .drain(..)
+                    .for_each(|server| server.leave());
+            }
             Command::Watch(is_on) => worker.watch(is_on),
             Command::ForgetRoutes => worker.forget_routes(),
             Command::LookAtBans => worker.deadlines.wake_all(),
-            Command::WindDown => {
-                worker.draining.set(Draining::Earlier);
-                self.quic_listeners
-                    .iter()
-                    .for_each(|listener| listener.look());
-                worker.deadlines.wake_all();
-            }
+            Command::WindDown => self.wind_down(),
             Command::Drain => {
                 worker.draining.set(Draining::All);
                 self.unlisten(None);
@@ -251,6 +259,14 @@ impl ThreadState {
                 .iter()
                 .for_each(|listener| listener.cut()),
         }
+    }
+
+    fn wind_down(&self) {
+        self.worker.draining.set(Draining::Earlier);
+        self.quic_listeners
+            .iter()
+            .for_each(|listener| listener.look());
+        self.worker.deadlines.wake_all();
     }
 
     fn warm(&self, job: &Arc<WarmJob>, at_a_time: usize) {
@@ -291,6 +307,16 @@ impl ThreadState {
             let goes = address.is_none_or(|address| *listener.address == *address);
             if goes {
                 listener.close();
+            }
+            !goes
+        });
+    }
+
+    fn leave(&mut self, addresses: &[String]) {
+        self.listeners.retain(|listener| {
+            let goes = addresses.contains(&listener.address.to_string());
+            if goes {
+                listener.leave();
             }
             !goes
         });

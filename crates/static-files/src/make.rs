@@ -12,7 +12,7 @@ use crate::{
     representation::{Representation, Slot, Sources},
     variant::{Facts, Tag, Variant},
 };
-use saker_config::model::{CodedTags, Settings};
+use saker_config::model::{CodedTags, Files, Settings};
 use saker_content::{
     Content, Loaded,
     byteranges::Boundaries,
@@ -113,7 +113,7 @@ impl Maker {
         let siblings = found.siblings.iter().map(|sibling| &sibling.1.metadata);
         let weak_until_s = siblings
             .chain([&loaded.metadata])
-            .filter_map(|metadata| weak_until(metadata, now))
+            .filter_map(|metadata| weak_until(&settings.files, metadata, now))
             .max();
         let tag = Tag::new(
             settings.files.entity_tag,
@@ -181,7 +181,7 @@ impl Maker {
             built_s: now,
             boundaries: Rc::clone(&self.boundaries),
         };
-        let weak_until_s = weak_until(&metadata, now);
+        let weak_until_s = weak_until(&settings.files, &metadata, now);
         let tag = Tag::new(
             settings.files.entity_tag,
             &metadata,
@@ -265,7 +265,7 @@ impl Maker {
 /// The entity tag that a GET of the file has, without content coding. `None`: it has none. `now`:
 /// seconds since the epoch.
 pub fn entity_tag(settings: &Settings, metadata: &Metadata, now: i64) -> Option<Vec<u8>> {
-    let is_weak = weak_until(metadata, now).is_some();
+    let is_weak = weak_until(&settings.files, metadata, now).is_some();
     let tag = Tag::new(settings.files.entity_tag, metadata, "", is_weak)?;
     Some(tag.as_bytes().to_vec())
 }
@@ -330,7 +330,10 @@ fn plain(
 }
 
 /// Until when a tag of this file must be weak, if now (RFC 9110 section 8.8.1).
-fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
+fn weak_until(files: &Files, metadata: &Metadata, now: i64) -> Option<i64> {
+    if files.trusts_young_files {
+        return None;
+    }
     let age = now.saturating_sub(metadata.mtime_s);
     (-STRONG_AFTER_S..=STRONG_AFTER_S)
         .contains(&age)
@@ -399,7 +402,14 @@ mod tests {
             (i64::MIN, 5, None),
         ];
         for (mtime, now, expected) in cases {
-            assert_eq!(weak_until(&at(mtime), now), expected, "{mtime} {now}");
+            let files = Files::default();
+            let found = weak_until(&files, &at(mtime), now);
+            assert_eq!(found, expected, "{mtime} {now}");
+            let trusting = Files {
+                trusts_young_files: true,
+                ..files
+            };
+            assert_eq!(weak_until(&trusting, &at(mtime), now), None);
         }
     }
 }

@@ -13,7 +13,7 @@ use saker_http::{
     HeadView, KnownField, Method, Status,
     conditional::{self, Precondition},
     content_coding::{AcceptedCodings, Coding},
-    range::{self, ByteRange, RangeOutcome},
+    range::{self, ByteRange, RangeOutcome, RangeRules},
 };
 use saker_pipeline::{Body, CachedRoute, ReadyHead, Response};
 use std::{cell::Cell, rc::Rc};
@@ -111,8 +111,8 @@ impl Representation {
                 Precondition::Failed => return Outcome::Failed,
             }
         }
-        match wanted_range(head)
-            .filter(|_| conditional::range_applies(head, &variant.validators(now)))
+        match wanted_range(head, self.facts.settings.files.range_rules)
+            .filter(|_| conditional::range_applies(head, &variant.validators(self.judged_at(now))))
         {
             Some(value) => self.ranged(variant, value, now),
             None => self.whole(variant, now),
@@ -127,7 +127,8 @@ impl Representation {
         let accepted = AcceptedCodings::of(head);
         // Ranges of the plain bytes are the same for all clients: downloads can be resumed, media
         // can be sought in.
-        if accepted.identity > 0 && wanted_range(head).is_some() {
+        let rules = self.facts.settings.files.range_rules;
+        if accepted.identity > 0 && wanted_range(head, rules).is_some() {
             return Ok(&self.identity);
         }
         let mut choices = [Coding::Identity; 4];
@@ -158,6 +159,12 @@ impl Representation {
         &self.coded[slot_index(coding)]
     }
 
+    /// The time that dates in conditions of ranges are judged at: one of this second is strong where
+    /// young files are trusted.
+    fn judged_at(&self, now: i64) -> i64 {
+        now.saturating_add(i64::from(self.facts.settings.files.trusts_young_files))
+    }
+
     fn whole(&self, variant: &Variant, now: i64) -> Outcome {
         Outcome::Answer(Response::ready(
             variant.full(&self.facts, now),
@@ -167,7 +174,8 @@ impl Representation {
 
     fn ranged(&self, variant: &Variant, value: &[u8], now: i64) -> Outcome {
         let length = variant.content.length();
-        match range::resolve(value, length, self.facts.settings.files.ranges_max as usize) {
+        let files = &self.facts.settings.files;
+        match range::resolve_by(files.range_rules, value, length, files.ranges_max as usize) {
             RangeOutcome::Whole => self.whole(variant, now),
             RangeOutcome::One(range) => Outcome::Answer(self.part(variant, range, now)),
             RangeOutcome::Many(ranges) => Outcome::Answer(self.parts(variant, &ranges, now)),
@@ -216,7 +224,14 @@ fn is_conditional(head: HeadView<'_>) -> bool {
 }
 
 /// The Range field, which applies to GET only (RFC 9110 section 14.2); repeated fields are ignored.
-fn wanted_range(head: HeadView<'_>) -> Option<&[u8]> {
+/// nginx's rules differ in both.
+fn wanted_range(head: HeadView<'_>, rules: RangeRules) -> Option<&[u8]> {
     let value = head.known(KnownField::Range)?;
-    (head.method() == Method::Get && head.known_count(KnownField::Range) == 1).then_some(value)
+    let is_wanted = match rules {
+        RangeRules::Joined => {
+            head.method() == Method::Get && head.known_count(KnownField::Range) == 1
+        }
+        RangeRules::AsAsked => matches!(head.method(), Method::Get | Method::Head),
+    };
+    is_wanted.then_some(value)
 }

@@ -14,6 +14,7 @@ use saker_http::{
     content_coding::Coding,
     date::{DATE_BYTES, format_date},
     entity_tag::EntityTag,
+    range::RangeRules,
 };
 use saker_pipeline::{HeadEdits, HeadFacts, ReadyHead, field_edits};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -193,15 +194,13 @@ fn representation_fields(
         fields.append("ETag", tag.text.to_vec());
     }
     facts.say_life(&mut fields);
-    // RFC 9110 section 14.3.
-    fields.append(
-        "Accept-Ranges",
-        if facts.settings.files.ranges_max == 0 {
-            &b"none"[..]
-        } else {
-            &b"bytes"[..]
-        },
-    );
+    // RFC 9110 section 14.3. nginx says nothing where there are none.
+    let files = &facts.settings.files;
+    match (files.ranges_max, files.range_rules) {
+        (0, RangeRules::AsAsked) => {}
+        (0, RangeRules::Joined) => fields.append("Accept-Ranges", &b"none"[..]),
+        _ => fields.append("Accept-Ranges", &b"bytes"[..]),
+    }
     fields
 }
 

@@ -304,7 +304,7 @@ struct Way {
 
 impl Running {
     async fn run(mut self, context: Rc<StreamContext>) {
-        match context.rules.action(&mut self.session) {
+        match context.rules.action(&mut self.session).settled().await {
             Action::End(status) => self.session.status = status,
             Action::Return(text) => {
                 self.reply(&text);

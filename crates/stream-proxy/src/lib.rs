@@ -19,7 +19,7 @@ mod variables;
 
 pub use attempt::Attempt;
 pub use relay::{Relay, RelayEnd};
-pub use rules::{Action, StreamRules};
+pub use rules::{Action, NextAction, StreamRules};
 pub use session::{Session, SessionProtocol, SessionVariables};
 pub use tcp::serve;
 

@@ -1,10 +1,11 @@
 //! Questions about a session that a front end answers.
 //!
 //! Called by: the listeners (before TLS), and the engine (behind it).
-//! Caveat: an answer must not wait; everything it needs is in the session.
+//! Caveat: an answer must not wait, except for the way of a session, which may have names to look up.
 
 use crate::session::Session;
 use saker_config::model::{AccessLogTarget, Upstream};
+use saker_pipeline::LocalFuture;
 use saker_rate_limits::Counted;
 use std::sync::Arc;
 
@@ -17,6 +18,28 @@ pub enum Action {
     Proxy(Arc<Upstream>, Vec<u8>),
     /// Ends with a status: there is no way.
     End(u16),
+}
+
+/// The way of a session, at once or later.
+pub enum NextAction<'a> {
+    Now(Action),
+    Later(LocalFuture<'a, Action>),
+}
+
+impl NextAction<'_> {
+    /// Waits for the way, if need be.
+    pub async fn settled(self) -> Action {
+        match self {
+            NextAction::Now(action) => action,
+            NextAction::Later(action) => action.await,
+        }
+    }
+}
+
+impl From<Action> for NextAction<'_> {
+    fn from(action: Action) -> Self {
+        NextAction::Now(action)
+    }
 }
 
 /// Decisions about sessions.
@@ -40,7 +63,7 @@ pub trait StreamRules {
     fn prepare(&self, session: &mut Session);
 
     /// Returns the way a session goes on. Called when its TLS stands, or its hello has been read.
-    fn action(&self, session: &mut Session) -> Action;
+    fn action<'a>(&'a self, session: &'a mut Session) -> NextAction<'a>;
 
     /// Writes the lines about a session that has ended: number of the log, and text.
     fn log(&self, session: &mut Session, write: &mut dyn FnMut(usize, &[u8]));

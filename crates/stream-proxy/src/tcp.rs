@@ -37,7 +37,7 @@ pub async fn serve(
     client: &mut dyn Tunnel,
     ahead: Vec<u8>,
 ) {
-    match context.rules.action(session) {
+    match context.rules.action(session).settled().await {
         Action::End(status) => session.status = status,
         Action::Return(text) => {
             let limit = IdleLimit::new(&context.deadlines, session.server.idle_timeout_ms);

@@ -58,6 +58,34 @@ fn append_special(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'\\', letter]);
 }
 
+/// Reads a text back that was escaped.
+pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [byte, after @ ..] = rest {
+        let (value, after) = match (byte, after) {
+            (b'\\', [b'x', high, low, after @ ..]) => (digit(*high) << 4 | digit(*low), after),
+            (b'\\', [letter, after @ ..]) => (control(*letter), after),
+            _ => (*byte, after),
+        };
+        out.push(value);
+        rest = after;
+    }
+    out
+}
+
+fn control(letter: u8) -> u8 {
+    match letter {
+        b'b' => 0x08,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'v' => 0x0b,
+        other => other,
+    }
+}
+
 /// Appends decimal digits.
 pub(crate) fn append_decimal(value: u64, out: &mut Vec<u8>) {
     let mut digits = [0u8; 20];
@@ -111,37 +139,6 @@ mod tests {
                 assert_eq!(unescape(&out), [first, second]);
             }
         }
-    }
-
-    fn unescape(text: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut rest = text;
-        while let Some((byte, after)) = rest.split_first() {
-            rest = after;
-            let value = match (byte, rest) {
-                (b'\\', [b'x', high, low, ..]) => {
-                    let digit = |byte: &u8| char::from(*byte).to_digit(16).expect("digit") as u8;
-                    rest = &rest[3..];
-                    digit(high) * 16 + digit(low)
-                }
-                (b'\\', [letter, ..]) => {
-                    rest = &rest[1..];
-                    *[
-                        (b'n', b'\n'),
-                        (b'r', b'\r'),
-                        (b't', b'\t'),
-                        (b'b', 8),
-                        (b'v', 11),
-                    ]
-                    .iter()
-                    .find(|row| row.0 == *letter)
-                    .map_or(letter, |row| &row.1)
-                }
-                _ => *byte,
-            };
-            out.push(value);
-        }
-        out
     }
 
     #[test]

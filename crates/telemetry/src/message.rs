@@ -416,6 +416,10 @@ messages! {
         "Set it, or leave the lines out with `uninitialized_variable_warn off`.";
     NGINX_SUBREQUEST_TOO_LARGE "SK1508" "nginx" Error "the content of a subrequest is too large for a variable"
         "Raise subrequest_output_buffer_size.";
+    NGINX_NAME_UNRESOLVED "SK1509" "nginx" Error "the name of an upstream could not be resolved"
+        "Check the name, the servers of `resolver`, and `resolver_timeout`.";
+    NGINX_BODY_FILE_FAILED "SK1510" "nginx" Error "content of a request could not be written to its file"
+        "Make the directory of client_body_temp_path writable by the server's user, and check for free space.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"

@@ -307,6 +307,8 @@ impl Snapshot {
 pub struct ExtraGauge<'a> {
     /// Without the `saker_` prefix.
     pub name: &'a str,
+    /// `name="value"` pairs, escaped, or empty. Gauges of one name follow each other.
+    pub label: String,
     pub help: &'a str,
     pub value: f64,
 }
@@ -340,8 +342,14 @@ pub fn exposition(
         };
     }
     for gauge in extra {
-        family_head(&mut out, gauge.name, gauge.help, Kind::Gauge);
-        let _ = writeln!(out, "saker_{} {}", gauge.name, gauge.value);
+        if gauge.name != family {
+            family = gauge.name;
+            family_head(&mut out, gauge.name, gauge.help, Kind::Gauge);
+        }
+        let _ = match gauge.label.as_str() {
+            "" => writeln!(out, "saker_{} {}", gauge.name, gauge.value),
+            label => writeln!(out, "saker_{}{{{label}}} {}", gauge.name, gauge.value),
+        };
     }
     if let Some(latencies) = latencies {
         latencies.write(format, &mut out);
@@ -466,6 +474,7 @@ mod tests {
             &Counters::sum(&[counters]),
             &[ExtraGauge {
                 name: "uptime_seconds",
+                label: String::new(),
                 help: "Since start.",
                 value: 1.5,
             }],

@@ -7,8 +7,9 @@
 //! data.
 
 use crate::{
-    client_files::Looks, encrypted_key, error::TlsError, error::Whose, identities::passphrase,
-    provider::provider, server_verifier::UpstreamPolicy, upstream_revocation::OldLists,
+    chain_depth::Names, client_files::Looks, encrypted_key, error::TlsError, error::Whose,
+    identities::passphrase, provider::provider, server_verifier::UpstreamPolicy,
+    upstream_revocation::OldLists,
 };
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
@@ -68,6 +69,13 @@ impl ClientTls {
             old_lists: old_lists.flatten(),
             checks_name: settings.checks_name,
             checks_time: settings.checks_time,
+            depth_max: match settings.depth_max.filter(|_| settings.verify) {
+                None => None,
+                Some(max) => {
+                    let all = authorities(settings)?;
+                    Some((max, all.iter().filter_map(|one| Names::of(one)).collect()))
+                }
+            },
         };
         let verifier = ServerVerifier::new(policy, Arc::clone(&provider));
         let builder = ClientConfig::builder_with_provider(provider)

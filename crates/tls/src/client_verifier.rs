@@ -7,11 +7,11 @@
 //! and certificates that only parts of a site require (`Asked`): a bad one counts as none, and the
 //! handshake continues.
 //!
-//! Caveat: webpki does not report the path that it took from the certificate to the authority. The
-//! depth is that of the longest path by names, so that additional certificates from a client can
-//! only make it worse.
+//! Caveat: webpki does not report the path that it took from the certificate to the authority; see
+//! `chain_depth`.
 
 use crate::{
+    chain_depth::{Names, depth},
     client_verification::{ClientVerification, Judged},
     der,
     identities::{Files, LoadProblem},
@@ -32,13 +32,9 @@ use rustls::{
 };
 use saker_config::model::{ClientCertificates, Origin, Revocation, SiteTls};
 use std::{
-    collections::HashSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// Longer chains are not followed; webpki's own bound is below it.
-const DEPTH_MAX: u32 = 16;
 
 const BETWEEN_VERSION_1: &str = "the client's certificate is of X.509 version 1, and none of the configured authorities has signed it itself: \
                                  certificates of that version are not followed over authorities in between";
@@ -68,22 +64,6 @@ enum Lenience {
     Disregard,
 }
 
-/// Names in a certificate, in DER.
-#[derive(Debug)]
-struct Names {
-    subject: Vec<u8>,
-    issuer: Vec<u8>,
-}
-
-impl Names {
-    fn of(certificate: &[u8]) -> Option<Names> {
-        der::certificate(certificate).map(|facts| Names {
-            subject: facts.subject,
-            issuer: facts.issuer,
-        })
-    }
-}
-
 impl Verifier {
     /// Returns the verdict on these certificates, whose handshake succeeded.
     pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
@@ -96,7 +76,7 @@ impl Verifier {
         };
         let good = || Judged {
             verification: ClientVerification::Success,
-            depth: self.depth(first, rest),
+            depth: depth(&self.authorities, first, rest),
             refusal: None,
         };
         match refused {
@@ -141,7 +121,7 @@ impl Verifier {
         }
         if self
             .depth_max
-            .is_some_and(|max| self.depth(first, rest) > max)
+            .is_some_and(|max| depth(&self.authorities, first, rest) > max)
         {
             return Err(Error::General(
                 "the client's certificate chain is longer than allowed".into(),
@@ -161,47 +141,6 @@ impl Verifier {
             true => Error::General(BETWEEN_VERSION_1.into()),
             false => error,
         }
-    }
-
-    /// Depth of the longest path to an authority, as OpenSSL counts: a certificate that an
-    /// authority signed itself has 1.
-    fn depth(&self, first: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> u32 {
-        let between: Vec<Names> = rest
-            .iter()
-            .filter_map(|certificate| Names::of(certificate))
-            .collect();
-        let Some(leaf) = Names::of(first) else {
-            return u32::MAX;
-        };
-        if self
-            .authorities
-            .iter()
-            .any(|authority| authority.subject == leaf.subject)
-            && leaf.subject == leaf.issuer
-        {
-            return 0;
-        }
-        let mut wanted: HashSet<&[u8]> = HashSet::from([leaf.issuer.as_slice()]);
-        let mut deepest = 0;
-        for depth in 1..=DEPTH_MAX {
-            let found = self
-                .authorities
-                .iter()
-                .filter(|authority| wanted.contains(authority.subject.as_slice()));
-            if found.clone().next().is_some() {
-                deepest = depth;
-            }
-            let next = found.chain(
-                between
-                    .iter()
-                    .filter(|one| wanted.contains(one.subject.as_slice())),
-            );
-            wanted = next
-                .filter(|one| one.issuer != one.subject)
-                .map(|one| one.issuer.as_slice())
-                .collect();
-        }
-        if deepest == 0 { u32::MAX } else { deepest }
     }
 }
 

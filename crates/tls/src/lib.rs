@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod acceptor;
+mod chain_depth;
 mod client;
 mod client_files;
 mod client_hello;
@@ -47,7 +48,7 @@ pub use der::is_for_name;
 pub use early::EarlySessions;
 pub use error::{TlsError, Whose};
 pub use identities::{
-    Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity,
+    Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity, StapleState,
 };
 pub use local_authority::{LocalCertificate, certificate_name, local_authority, local_certificate};
 pub use ocsp::Question as OcspQuestion;

@@ -9,6 +9,7 @@
 //! authority often have none but the common name.
 
 use crate::{
+    chain_depth::{Names, depth},
     der::{self, CertificateFacts},
     upstream_revocation::OldLists,
     version1,
@@ -26,6 +27,8 @@ use std::{sync::Arc, time::Duration};
 const UPSTREAM_VERSION_1: &str = "the upstream's certificate is of X.509 version 1, which can't be checked against an authority: \
                                   make one of version 3 (openssl x509 -extfile …), or do not verify it";
 
+const CHAIN_TOO_LONG: &str = "the upstream's certificate chain is longer than allowed";
+
 #[derive(Debug)]
 pub struct UpstreamPolicy {
     /// `None` if any authority is accepted.
@@ -34,6 +37,8 @@ pub struct UpstreamPolicy {
     pub old_lists: Option<OldLists>,
     pub checks_name: bool,
     pub checks_time: bool,
+    /// The longest chain, and the authorities that it is counted to.
+    pub depth_max: Option<(u32, Vec<Names>)>,
 }
 
 impl CertificatePolicy for UpstreamPolicy {
@@ -57,6 +62,11 @@ impl CertificatePolicy for UpstreamPolicy {
                     return Err(Error::General(UPSTREAM_VERSION_1.into()));
                 }
                 Err(error) => return Err(version1::named(error)),
+            }
+            if let Some((max, authorities)) = &self.depth_max
+                && depth(authorities, certificate, presented.intermediates) > *max
+            {
+                return Err(Error::General(CHAIN_TOO_LONG.into()));
             }
         }
         if self.checks_time {

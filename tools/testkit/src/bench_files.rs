@@ -169,6 +169,11 @@ pub fn noise(seed: u64, magic: &[u8], size: usize) -> Vec<u8> {
     bytes
 }
 
+/// Bytes of which each eight are different, so that nothing lost or doubled goes unseen.
+pub fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes as u64 / 8).flat_map(u64::to_le_bytes).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 //! section 6.2.2), which every decoder takes and which need no state. Absent on purpose: streams,
 //! windows, decoding of responses: a test that wants those uses a real client.
 
-use crate::wait::keep_waiting;
+use crate::wait::{PATIENCE, keep_waiting};
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -66,8 +66,8 @@ impl Frames {
     pub fn connect_silently(address: SocketAddr) -> io::Result<Frames> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        stream.set_write_timeout(Some(Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Frames { stream })
     }
 

@@ -19,6 +19,7 @@ pub mod pebble;
 mod peers;
 mod process;
 mod process_figures;
+mod readiness;
 mod require;
 pub mod saker;
 mod system_calls;
@@ -31,13 +32,13 @@ pub use heavy::{HeavyTurn, heavy};
 pub use own_process::ran_in_own_process;
 pub use pebble::Pebble;
 pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE};
-pub use process::{ServerProcess, Signal, free_port, raise_descriptor_limit};
+pub use process::{ServerProcess, Signal, free_port, pause_process, raise_descriptor_limit};
 pub use process_figures::{Memory, ProcessTree};
-pub use require::{debian_package, missing, require};
+pub use require::{OPENSSL_CLIENT, debian_package, missing, require};
 pub use saker::Saker;
 pub use system_calls::{Calls, SystemCalls};
 pub use temp_dir::TempDir;
 pub use wait::{
-    PATIENCE, holds_for, keep_waiting, poll, wait_for, wait_until, wait_until_or,
+    PATIENCE, holds_for, keep_waiting, poll, wait_for, wait_for_text, wait_until, wait_until_or,
     wait_until_settled,
 };

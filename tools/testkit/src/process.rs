@@ -6,16 +6,16 @@
 
 use crate::{
     process_figures::{ProcessTree, pid_of},
+    readiness::Sign,
     wait::poll,
 };
 pub use rustix::process::Signal;
 use rustix::process::{Resource, Rlimit, getrlimit, kill_process, setrlimit};
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Read, Write},
+    io::{self, Read},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::Range,
-    os::unix::net::UnixStream,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -42,6 +42,27 @@ pub struct ServerProcess {
     stderr: Arc<Mutex<Vec<u8>>>,
     /// Reads standard error until it is closed.
     reader: Option<JoinHandle<()>>,
+}
+
+/// Stops a process, and returns when none of its threads runs any more: the signal is for one of
+/// them, and until that one gets a turn the others answer on.
+pub fn pause_process(pid: u32) -> io::Result<()> {
+    kill_process(pid_of(pid)?, Signal::STOP)?;
+    poll(STOP_TIMEOUT, || all_threads_stand_still(pid).then_some(()))
+        .ok_or_else(|| io::Error::other(format!("process {pid} still runs")))
+}
+
+fn all_threads_stand_still(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which may have parentheses of its own. An empty text: the
+        // thread has ended.
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+        matches!(state, None | Some(b'T' | b't' | b'Z' | b'X'))
+    })
 }
 
 /// Below the ports that the kernel gives to clients: between our look and the server's start one of
@@ -117,19 +138,38 @@ pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
 
 impl ServerProcess {
     /// Starts `command`, which has to listen on `address`, and waits until it accepts.
-    pub fn start(command: &mut Command, address: SocketAddr) -> io::Result<ServerProcess> {
+    pub fn start_accepting(
+        command: &mut Command,
+        address: SocketAddr,
+    ) -> io::Result<ServerProcess> {
         let server = ServerProcess::spawn(command, address)?;
         server.wait_until_accepting(READY_TIMEOUT)
     }
 
+    /// As [`start_accepting`](Self::start_accepting), and waits until its other listeners are open,
+    /// as far as it shows that ([`Sign`]).
+    pub fn start(command: &mut Command, address: SocketAddr) -> io::Result<ServerProcess> {
+        let server = ServerProcess::start_accepting(command, address)?;
+        if let Some(sign) = Sign::of(command) {
+            server.wait_for_sign(&sign)?;
+        }
+        Ok(server)
+    }
+
     /// As [`start`](Self::start), on a free loopback port that `command` is told.
-    pub fn start_on_free_port(
+    pub fn start_on_free_port(command: impl FnMut(u16) -> Command) -> io::Result<ServerProcess> {
+        ServerProcess::on_free_port(command, ServerProcess::start)
+    }
+
+    /// Starts a command by `start` on a free loopback port that it is told.
+    pub(crate) fn on_free_port(
         mut command: impl FnMut(u16) -> Command,
+        start: fn(&mut Command, SocketAddr) -> io::Result<ServerProcess>,
     ) -> io::Result<ServerProcess> {
         let mut attempt = 1;
         loop {
             let port = free_port()?;
-            match ServerProcess::start(
+            match start(
                 &mut command(port),
                 SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             ) {
@@ -188,6 +228,15 @@ impl ServerProcess {
 
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(kill_process(pid_of(self.pid())?, signal)?)
+    }
+
+    /// Stands still with its connections until `go_on`.
+    pub fn pause(&self) -> io::Result<()> {
+        pause_process(self.pid())
+    }
+
+    pub fn go_on(&self) -> io::Result<()> {
+        self.signal(Signal::CONT)
     }
 
     /// The process with all that it started.
@@ -250,16 +299,20 @@ impl ServerProcess {
     /// # Errors
     /// If the server ends before, or takes too long.
     pub fn wait_until_ready(&self, state_dir: &Path) -> io::Result<()> {
-        let socket = state_dir.join("control.sock");
-        let pid = format!("\"pid\":{},", self.pid());
-        let is_ready = || status(&socket).is_ok_and(|text| text.contains(&pid));
+        self.wait_for_sign(&Sign::Control(state_dir.to_owned()))
+    }
+
+    fn wait_for_sign(&self, sign: &Sign) -> io::Result<()> {
+        let is_shown = || sign.is_shown_by(self.pid());
         let ready = poll(READY_TIMEOUT, || {
-            (is_ready() || self.has_ended()).then(is_ready)
+            (is_shown() || self.has_ended()).then(is_shown)
         });
         match ready {
             Some(true) => Ok(()),
             Some(false) => Err(self.complaint("ended before it was ready")),
-            None => Err(self.complaint(&format!("was not ready within {READY_TIMEOUT:?}"))),
+            None => Err(self.complaint(&format!(
+                "was not ready within {READY_TIMEOUT:?}: {sign:?} is awaited"
+            ))),
         }
     }
 
@@ -289,16 +342,6 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Answer of a control socket to `status`, without spaces.
-fn status(socket: &Path) -> io::Result<String> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(STOP_TIMEOUT))?;
-    stream.write_all(b"{\"verb\":\"status\"}\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer.replace([' ', '\n'], "").replace('}', ",}"))
-}
-
 fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = pipe.read(&mut chunk) {
@@ -311,6 +354,7 @@ fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TempDir;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -343,6 +387,33 @@ mod tests {
         let server = ServerProcess::start(&mut shell("exec sleep 30"), address).expect("accepted");
         let status = server.stop().expect("stopped");
         assert!(!status.success());
+    }
+
+    #[test]
+    fn a_server_with_a_pid_file_is_awaited_until_it_is_written() {
+        let dir = TempDir::new("late-pid").expect("made");
+        let (pid, accepted) = (dir.join("pid"), dir.join("accepted"));
+        let configuration = dir
+            .write("nginx.conf", format!("pid {};\n", pid.display()))
+            .expect("written");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("address");
+        // It opens its last listener after the first has been connected to.
+        let script = format!(
+            "while [ ! -e {accepted} ]; do sleep 0.02; done; echo $$ >{pid}; exec sleep 30",
+            accepted = accepted.display(),
+            pid = pid.display()
+        );
+        let mut command = shell(&script);
+        command.arg("nginx").arg("-c").arg(configuration);
+        let knocked = thread::spawn(move || {
+            listener.accept().expect("connected");
+            fs::write(accepted, "").expect("written");
+        });
+        let server = ServerProcess::start(&mut command, address).expect("ready");
+        let text = fs::read_to_string(pid).expect("the file is there");
+        assert_eq!(text.trim(), server.pid().to_string());
+        knocked.join().expect("accepted");
     }
 
     #[test]

@@ -315,19 +315,19 @@ impl Builder {
                 Command::new("false")
             })
         };
+        let start = match self.is_awaited {
+            true => ServerProcess::start,
+            false => ServerProcess::start_accepting,
+        };
         let server = match self.address {
-            Some(address) => ServerProcess::start(&mut command(address), address),
-            None => ServerProcess::start_on_free_port(|port| {
-                command(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
-            }),
+            Some(address) => start(&mut command(address), address),
+            None => ServerProcess::on_free_port(
+                |port| command(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+                start,
+            ),
         };
         written?;
-        let server = server?;
-        let state_dir = self.awaited_state_dir(dir, server.address());
-        if let Some(state_dir) = state_dir.filter(|_| self.is_awaited) {
-            server.wait_until_ready(&state_dir)?;
-        }
-        Ok(server)
+        server
     }
 
     /// Starts the server without waiting.
@@ -390,24 +390,6 @@ impl Builder {
         }
         (self.prepare)(&mut command);
         Ok(command)
-    }
-
-    /// State directory, as far as it can be told from the command line and the configuration.
-    fn awaited_state_dir(&self, dir: &TempDir, address: SocketAddr) -> Option<PathBuf> {
-        let at = self.arguments.iter().position(|word| word == "--state-dir");
-        if let Some(path) = at.and_then(|at| self.arguments.get(at + 1)) {
-            return Some(dir.join(fill(path, dir, address)));
-        }
-        let Mode::Run {
-            option: "-c", file, ..
-        } = &self.mode
-        else {
-            return None;
-        };
-        let text = fs::read_to_string(dir.join(file)).ok()?;
-        let line = text.lines().find(|line| line.starts_with("state_dir"))?;
-        let path = Path::new(file).parent()?.join(line.split('"').nth(1)?);
-        Some(dir.join(path))
     }
 }
 

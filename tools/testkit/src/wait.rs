@@ -10,15 +10,21 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    io,
+    fs, io,
     os::fd::AsFd,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 /// Limit of a wait: far beyond what anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks at what has to stay the same.
 const POLL_EVERY: Duration = Duration::from_millis(5);
+/// Bounds of the pause before something is asked for again: a tenth of the wait so far, so that a long
+/// wait takes little of the processor and hardly becomes longer.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Waits until the condition holds.
 ///
@@ -50,17 +56,44 @@ pub fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     value.expect("checked")
 }
 
+/// Waits until a file's text is as it should be: lines of logs are written behind the responses.
+///
+/// # Panics
+/// If it isn't within [`PATIENCE`]; the message has the text.
+#[track_caller]
+pub fn wait_for_text(path: impl AsRef<Path>, is_right: impl Fn(&str) -> bool) {
+    let text = || fs::read_to_string(&path).unwrap_or_default();
+    wait_until_or(
+        || is_right(&text()),
+        || format!("{}: {}", path.as_ref().display(), text()),
+    );
+}
+
 /// Returns the first value, or `None` if there is none until the time is over.
-pub fn poll<T>(timeout: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + timeout;
+pub fn poll<T>(timeout: Duration, ask: impl FnMut() -> Option<T>) -> Option<T> {
+    poll_after(
+        timeout,
+        |waited| (waited / 10).clamp(PAUSE_MIN, PAUSE_MAX),
+        ask,
+    )
+}
+
+/// As [`poll`], with pauses that depend on the wait so far.
+fn poll_after<T>(
+    timeout: Duration,
+    pause: impl Fn(Duration) -> Duration,
+    mut ask: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    let began = Instant::now();
     loop {
         if let Some(value) = ask() {
             return Some(value);
         }
-        if Instant::now() >= deadline {
+        let waited = began.elapsed();
+        if waited >= timeout {
             return None;
         }
-        thread::sleep(POLL_EVERY);
+        thread::sleep(pause(waited));
     }
 }
 
@@ -70,7 +103,7 @@ pub fn poll<T>(timeout: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<
 /// As soon as it doesn't; `what` names the condition.
 #[track_caller]
 pub fn holds_for(what: &str, time: Duration, mut holds: impl FnMut() -> bool) {
-    let failed = poll(time, || (!holds()).then_some(()));
+    let failed = poll_after(time, |_| POLL_EVERY, || (!holds()).then_some(()));
     assert!(failed.is_none(), "not for {time:?}: {what}");
 }
 
@@ -82,12 +115,17 @@ pub fn holds_for(what: &str, time: Duration, mut holds: impl FnMut() -> bool) {
 pub fn wait_until_settled<T: PartialEq>(what: &str, mut ask: impl FnMut() -> T) -> T {
     const POLLS: usize = 100;
     let (mut last, mut same) = (ask(), 0);
-    wait_until(what, || {
-        let now = ask();
-        same = if now == last { same + 1 } else { 0 };
-        last = now;
-        same == POLLS
-    });
+    let settled = poll_after(
+        PATIENCE,
+        |_| POLL_EVERY,
+        || {
+            let now = ask();
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            (same == POLLS).then_some(())
+        },
+    );
+    assert!(settled.is_some(), "not within {PATIENCE:?}: {what}");
     last
 }
 

@@ -184,5 +184,5 @@ fn silence_ends() {
     let begun = Instant::now();
     let error = exchange(client().tls, &head, b"", begun + Duration::from_millis(200)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(25));
 }

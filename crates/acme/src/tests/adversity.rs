@@ -114,6 +114,36 @@ async fn directories_are_asked_in_order() {
     assert_eq!(record(&authority, "a.example")["directory"], third);
 }
 
+/// Nothing is ordered from an authority without the profile that is asked for.
+#[tokio::test]
+async fn certificates_are_ordered_by_profile() {
+    let authority = Authority::new();
+    let front = Front::new(&authority, |_, _| Fate::Pass);
+    let (without, with) = (authority.directory(), front.directory());
+    let acme = format!(
+        "directory = [{{ url = \"{without}\", profile = \"shortlived\" }}, {{ url = \"{with}\", profile = \"shortlived\" }}]\n\
+         challenges = [\"http-01\"]"
+    );
+    let mut running = Running::start(
+        &authority,
+        authority.plan(&acme, &site(&["a.example"])),
+        true,
+    );
+    match running.event().await {
+        Event::DirectoryFailed { directory, reason } => assert!(
+            directory == without && reason.contains("it offers no profiles, and not shortlived"),
+            "{reason}"
+        ),
+        other => panic!("{other}"),
+    }
+    assert!(matches!(running.event().await, Event::Issued { directory, .. } if directory == with));
+    let orders = front.orders.lock().unwrap();
+    assert!(
+        matches!(&**orders, [order] if order.contains("\"profile\":\"shortlived\"")),
+        "{orders:?}"
+    );
+}
+
 /// The process dies when the authority has been asked to sign; the next one goes on with the same
 /// order and the same key.
 #[tokio::test]

@@ -181,7 +181,7 @@ fn limits() {
                 "{text}"
             );
             assert!(
-                begun.elapsed() < Duration::from_secs(2),
+                begun.elapsed() < Duration::from_secs(20),
                 "{text} jit {jit}: {:?}",
                 begun.elapsed()
             );

@@ -39,7 +39,7 @@ pub struct Cache(Option<Box<Said>>);
 
 #[derive(Clone, Debug, Default)]
 struct Said {
-    /// CacheLookup: entries for all, entries for one visitor.
+    /// CacheLookup: entries for all, entries for one client.
     lookup: (Option<bool>, Option<bool>),
     enabling: Vec<Enabling>,
     engine: Option<CacheOffer>,
@@ -51,7 +51,6 @@ struct Said {
     heuristic_percent: Option<u64>,
     ignores_no_validator: Option<bool>,
     ignores_client: Option<bool>,
-    store_expired: Option<bool>,
     store_private: Option<bool>,
     store_no_store: Option<bool>,
     stale_on_error: Option<bool>,
@@ -132,9 +131,6 @@ impl Cache {
         }),
         ("CacheIgnoreCacheControl", |node, cache, _| {
             set_flag(node, &mut cache.say().ignores_client)
-        }),
-        ("CacheStoreExpired", |node, cache, _| {
-            set_flag(node, &mut cache.say().store_expired)
         }),
         ("CacheStorePrivate", |node, cache, _| {
             set_flag(node, &mut cache.say().store_private)
@@ -261,7 +257,6 @@ impl Said {
             heuristic_percent: over.heuristic_percent.or(self.heuristic_percent),
             ignores_no_validator: over.ignores_no_validator.or(self.ignores_no_validator),
             ignores_client: over.ignores_client.or(self.ignores_client),
-            store_expired: over.store_expired.or(self.store_expired),
             store_private: over.store_private.or(self.store_private),
             store_no_store: over.store_no_store.or(self.store_no_store),
             stale_on_error: over.stale_on_error.or(self.stale_on_error),
@@ -320,7 +315,6 @@ impl Said {
             entry_bytes_max: self.entry_bytes_max.filter(|bytes| *bytes > 0),
             stores_private: self.store_private == Some(true),
             stores_no_store: self.store_no_store == Some(true),
-            stores_expired: self.store_expired == Some(true),
             query_needs_expiry: verdict.by_httpd && self.ignores_query != Some(true),
             no_store_bypasses: verdict.by_httpd && self.ignores_client != Some(true),
             apache_field: self.header == Some(true),

@@ -9,7 +9,7 @@ use crate::{
     arguments::{first, set_flag},
     reading::{Reading, Set, said},
 };
-use saker_apache_syntax::Node;
+use saker_apache_syntax::{NO_SUBVERSION, Node};
 use saker_config::model::{ContentTypes, WebDav};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -110,10 +110,15 @@ fn set_dav(node: &Node, dav: &mut Dav, reading: &mut Reading<'_>) -> Result<(), 
         "off" => false,
         // Apache's module for it (mod_dav_svn) may be there.
         _ => {
-            reading.warn(
-                node,
-                format!("the WebDAV provider `{name}` is not available: requests are denied"),
-            );
+            let help = match name.eq_ignore_ascii_case("svn") {
+                true => NO_SUBVERSION,
+                false => "use `DAV On` for files",
+            };
+            let message =
+                format!("the WebDAV provider `{name}` is not available: requests are denied");
+            reading
+                .diagnostics
+                .push(node.warning(message, Some(help.to_owned())));
             dav.is_foreign = true;
             false
         }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::modules::test_facts::OfEnvironment;
 use CompressionCoding::{Brotli, Gzip};
 use saker_pipeline::Environment;
 
@@ -67,7 +66,7 @@ fn chosen(filters: &Filters, content_type: &str) -> Vec<String> {
         stage_of,
         &by_extension,
         Some(content_type),
-        &OfEnvironment(&none),
+        &none,
         &mut Dependencies::new(),
     );
     all.iter().map(|one| one.name.to_owned()).collect()
@@ -79,7 +78,7 @@ fn codings(filters: &Filters, content_type: &str, environment: &[&str]) -> Vec<C
         stage_of,
         &[],
         Some(content_type),
-        &OfEnvironment(&none),
+        &none,
         &mut Dependencies::new(),
     );
     filters

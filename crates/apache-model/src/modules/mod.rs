@@ -22,6 +22,7 @@ pub mod ext_filter;
 pub mod filters;
 pub mod geo;
 pub mod headers;
+pub mod http2;
 pub mod include;
 pub mod limitipconn;
 pub mod log_debug;
@@ -42,8 +43,6 @@ pub mod setenvif;
 pub mod speling;
 pub mod ssl;
 pub mod substitute;
-#[cfg(test)]
-mod test_facts;
 pub mod userdir;
 pub mod usertrack;
 pub mod vhost_alias;

@@ -392,7 +392,6 @@ fn set_charset_out(node: &Node, html: &mut ProxyHtml, _: &mut Reading<'_>) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modules::test_facts::OfEnvironment;
     use saker_pipeline::Environment;
 
     fn environment(all: &[(&str, &str)]) -> Environment {
@@ -427,10 +426,7 @@ mod tests {
         };
         let order = |html: HtmlSettings| -> Vec<String> {
             let rules = html
-                .rules(
-                    &OfEnvironment(&Environment::default()),
-                    &mut Dependencies::new(),
-                )
+                .rules(&Environment::default(), &mut Dependencies::new())
                 .unwrap();
             let names = rules
                 .urls
@@ -445,18 +441,14 @@ mod tests {
         assert_eq!(order(of(&["a", "b"]).merge(&of(&[]))), ["a", "b"]);
         assert!(
             ProxyHtml::default()
-                .rules(
-                    &OfEnvironment(&Environment::default()),
-                    &mut Dependencies::new()
-                )
+                .rules(&Environment::default(), &mut Dependencies::new())
                 .is_none()
         );
     }
 
     #[test]
     fn variables_in_rules() {
-        let known = environment(&[("A", "/a"), ("B", "${A}"), ("EMPTY", "")]);
-        let variables = OfEnvironment(&known);
+        let variables = environment(&[("A", "/a"), ("B", "${A}"), ("EMPTY", "")]);
         for (text, expected) in [
             ("${A}/x", "/a/x"),
             ("${A|no}${NONE|yes}${NONE}", "/ayes"),
@@ -471,15 +463,14 @@ mod tests {
         let mut varied = rule("${A}", "${A}/to");
         varied.has_variables_in_from = true;
         varied.has_variables_in_to = true;
-        let resolved = |rule: &MappedRule, facts: &OfEnvironment<'_>| {
-            rule.resolved(facts, &mut Dependencies::new())
-        };
+        let resolved =
+            |rule: &MappedRule, facts: &Environment| rule.resolved(facts, &mut Dependencies::new());
         let made = resolved(&varied, &variables).unwrap();
         assert_eq!(&*made.to, b"/a/to");
-        assert!(resolved(&varied, &OfEnvironment(&Environment::default())).is_none());
+        assert!(resolved(&varied, &Environment::default()).is_none());
         varied.pattern = Some(PatternOptions::HTTPD);
         assert!(resolved(&varied, &variables).is_some());
-        assert!(resolved(&varied, &OfEnvironment(&environment(&[("A", "(")]))).is_none());
+        assert!(resolved(&varied, &environment(&[("A", "(")])).is_none());
     }
 
     #[test]

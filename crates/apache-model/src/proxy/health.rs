@@ -5,12 +5,10 @@
 //! there is no request.
 
 use crate::proxy::parameters::HealthParameters;
-use saker_ap_expr::{
-    Evaluation, Expression, ExpressionOptions, Facts, FileTest, LocalTime, Variable,
-};
+use saker_ap_expr::{Evaluation, Expression, ExpressionOptions, Facts, Variable};
 use saker_apache_syntax::Node;
 use saker_config::model::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Member};
-use std::{borrow::Cow, collections::HashMap, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// Apache manual, "BalancerMember parameters" of mod_proxy_hcheck: `hcinterval`.
 const INTERVAL_MS: u64 = 30_000;
@@ -95,10 +93,6 @@ impl Facts for Answered<'_> {
             .then(|| Cow::Owned(self.0.status.to_string().into_bytes()))
     }
 
-    fn request_field(&self, _: &[u8]) -> Option<Cow<'_, [u8]>> {
-        None
-    }
-
     fn response_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let line = self
             .0
@@ -111,25 +105,5 @@ impl Facts for Answered<'_> {
     fn health_check(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         name.eq_ignore_ascii_case(b"body")
             .then_some(Cow::Borrowed(&self.0.content))
-    }
-
-    fn client_address(&self) -> Option<IpAddr> {
-        None
-    }
-
-    fn local_time(&self) -> LocalTime {
-        LocalTime {
-            year: 1970,
-            month: 1,
-            day: 1,
-            hour: 0,
-            minute: 0,
-            second: 0,
-            weekday: 4,
-        }
-    }
-
-    fn file_test(&self, _: &[u8], _: FileTest) -> bool {
-        false
     }
 }

@@ -4,7 +4,7 @@
 use super::row::{
     Link::{Loadable, Static},
     ModuleRow,
-    Provision::{Missing, Native},
+    Provision::{Absent, Missing, Native},
     module,
 };
 use crate::row::Importance::{A, B, C};
@@ -388,7 +388,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_heartbeat.so",
         C,
         Loadable,
-        Missing,
+        Absent,
     ),
     module(
         "heartmonitor_module",
@@ -396,7 +396,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_heartmonitor.so",
         C,
         Loadable,
-        Missing,
+        Absent,
     ),
     module(
         "http2_module",
@@ -468,6 +468,6 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_lbmethod_heartbeat.so",
         C,
         Loadable,
-        Missing,
+        Absent,
     ),
 ];

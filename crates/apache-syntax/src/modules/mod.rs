@@ -95,7 +95,8 @@ impl LoadedModules {
             row.identifier.as_bytes() == name || row.source_file.as_bytes() == name
         };
         modules().filter(named).any(|row| {
-            row.provision != Provision::Foreign && self.identifiers.contains(row.identifier)
+            !matches!(row.provision, Provision::Absent | Provision::Foreign)
+                && self.identifiers.contains(row.identifier)
         })
     }
 
@@ -165,5 +166,19 @@ mod tests {
                 && loaded.has_any(&["php_module"])
         );
         assert!(LoadedModules::everything().answers_to(b"mod_lua.c"));
+    }
+
+    /// Sections about them would set what is an error.
+    #[test]
+    fn modules_that_are_absent() {
+        let mut loaded = LoadedModules::everything();
+        for name in ["heartbeat", "heartmonitor", "lbmethod_heartbeat"] {
+            let identifier = format!("{name}_module");
+            loaded.load(identifier.as_bytes());
+            assert!(!loaded.answers_to(format!("mod_{name}.c").as_bytes()));
+            assert!(!loaded.answers_to(identifier.as_bytes()));
+            assert!(loaded.has_any(&[&identifier]), "its directives are known");
+        }
+        assert!(loaded.answers_to(b"mod_lbmethod_bybusyness.c"));
     }
 }

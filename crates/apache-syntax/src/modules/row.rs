@@ -23,6 +23,9 @@ pub enum Provision {
     Later,
     /// Apache's own, known by its directives, which are not honored.
     Missing,
+    /// Apache's own, and not done: `<IfModule>` says that it is absent, so that
+    /// configurations take their alternative; its directives elsewhere are warned of.
+    Absent,
     /// Not Apache's, and not done: `<IfModule>` says that it is absent, its directives elsewhere
     /// are warned of.
     Foreign,

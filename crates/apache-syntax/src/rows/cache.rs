@@ -34,6 +34,9 @@ const WHERE_SAFE: Treatment = NoEffect(
 );
 const KEPT_IN_MEMORY: Treatment =
     NoEffect("Saker keeps small files that are asked for in memory by itself");
+const KEPT_TO_REVALIDATE: Treatment = NoEffect(
+    "expired responses that have a validator are always kept, and revalidated before each use",
+);
 const OWN_MEMORY: Treatment = NoEffect("sessions and answers are kept in this process's memory");
 
 pub(super) const ROWS: &[Row] = &[
@@ -125,7 +128,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         ACCESS.or(SERVER),
         NOWHERE,
-        Honored,
+        KEPT_TO_REVALIDATE,
     ),
     row(
         "CacheStorePrivate",

@@ -16,7 +16,6 @@ const OWN_MANAGER: Treatment = NoEffect("Saker's certificate manager decides it 
 const ONE_KIND: Treatment =
     NoEffect("keys are ECDSA on P-256, which every client knows that knows TLS 1.2");
 const NO_STAPLES: Treatment = Unsupported("authorities have given up OCSP: leave it out");
-const ONE_PROFILE: Treatment = Unsupported("the authority's own profile is used");
 const BOTH_VALUES: Treatment = NoEffect("the command is always told the value, too");
 const ASKS_ALWAYS: Treatment =
     NoEffect("an authority that says when to renew (ARI) is always heard");
@@ -319,7 +318,7 @@ pub(super) const ROWS: &[Row] = &[
         NOWHERE,
         OWN_MANAGER,
     ),
-    row("MDProfile", MD, A, "s", One, SERVER, NOWHERE, ONE_PROFILE),
+    row("MDProfile", MD, A, "s", One, SERVER, NOWHERE, Honored),
     row(
         "MDProfileMandatory",
         MD,
@@ -328,7 +327,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        OWN_MANAGER,
+        Honored,
     ),
     row(
         "MDRenewViaARI",

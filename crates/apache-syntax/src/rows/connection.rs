@@ -19,8 +19,6 @@ const NO_SUCH_THREADS: Treatment = NoEffect("it is about threads that Saker does
 const OWN_SIZES: Treatment = NoEffect("Saker sizes its writes by itself");
 const NO_PUSH: Treatment = NoEffect("browsers no longer accept pushed responses");
 const ALWAYS_MODERN: Treatment = NoEffect("TLS is never older or weaker here than HTTP/2 demands");
-const NO_HINTS: Treatment =
-    NoEffect("no 103 is made of a configuration; one that a program sends is passed on");
 const NO_PADDING: Treatment = NoEffect("frames are not padded: it hides little, and costs bytes");
 const TIMEOUT_HOLDS: Treatment = NoEffect("Timeout holds for streams, too");
 const GATEWAYS: Treatment = Later("gateways and proxying");
@@ -205,7 +203,7 @@ pub(super) const ROWS: &[Row] = &[
         OneToThree,
         AUTH_CONFIG.or(FILE_INFO),
         NOWHERE,
-        NO_PUSH,
+        Honored,
     ),
     row(
         "H2EarlyHints",
@@ -215,7 +213,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         SERVER,
         NOWHERE,
-        NO_HINTS,
+        Honored,
     ),
     row(
         "H2Padding",
@@ -285,7 +283,7 @@ pub(super) const ROWS: &[Row] = &[
         Two,
         AUTH_CONFIG.or(FILE_INFO),
         NOWHERE,
-        NO_HINTS,
+        Honored,
     ),
     row(
         "H2ProxyRequests",

@@ -47,10 +47,10 @@ const OUTSIDE: Overrides = ACCESS.or(SERVER);
 const IN_FOLDERS: Overrides = ACCESS;
 const IN_FOLDERS_AND_FILES: Overrides = ALL.or(ACCESS);
 
-const NO_SVN: Treatment =
-    Unsupported("serve Subversion by svnserve, or by an Apache behind ProxyPass");
-const NO_SVN_HERE: Treatment =
-    Denies("serve Subversion by svnserve, or by an Apache behind ProxyPass");
+/// The way out for repositories of Subversion.
+pub const NO_SUBVERSION: &str = "serve Subversion by svnserve, or by an Apache behind ProxyPass";
+const NO_SVN: Treatment = Unsupported(NO_SUBVERSION);
+const NO_SVN_HERE: Treatment = Denies(NO_SUBVERSION);
 const NO_GUARD: Treatment =
     Denies("its code is not run: say who may enter with Require, or let the application decide");
 const NO_PERL: Treatment =

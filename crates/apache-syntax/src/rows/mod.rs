@@ -24,6 +24,8 @@ mod storage;
 mod tls;
 mod users;
 
+pub use foreign::NO_SUBVERSION;
+
 use crate::row::Row;
 use std::{collections::HashMap, sync::OnceLock};
 

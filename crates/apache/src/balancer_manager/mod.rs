@@ -13,7 +13,7 @@ mod xml;
 
 use crate::{
     balancer_manager::view::{Parameters, Selected, View},
-    kept_content, origin, signature,
+    kept_content, methods, origin, signature,
     verdict::Verdict,
 };
 use saker_apache_model::{
@@ -28,7 +28,7 @@ use std::sync::Arc;
 const FORM_BYTES_MAX: u64 = 8 << 10;
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
-/// The answer to a GET or POST.
+/// The page for a GET or POST; for others, the methods that it takes.
 pub fn answer(exchange: &mut Exchange, host: &Host) -> Verdict {
     exchange.depends_on_request();
     let parameters = match exchange.head.view().method() {
@@ -40,10 +40,9 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Verdict {
             Err(verdict) => return *verdict,
         },
         Method::Post => Parameters(Vec::new()),
+        Method::Options => return Verdict::Answer(methods::with_methods(Status::OK, host)),
         _ => {
-            let mut response = Response::new(Status::METHOD_NOT_ALLOWED);
-            let allow: &[u8] = b"GET,HEAD,POST";
-            response.fields_mut().set("Allow", allow);
+            let response = methods::with_methods(Status::METHOD_NOT_ALLOWED, host);
             return Verdict::Answer(response);
         }
     };

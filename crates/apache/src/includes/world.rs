@@ -4,13 +4,10 @@ use crate::{
     content_filters::inside::Inside, facts::RequestFacts, includes::origin::Origin, look_ahead,
     time,
 };
-use saker_ap_expr::{
-    Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable,
-    Work,
-};
+use saker_ap_expr::{Evaluation, Expression, ExpressionOptions, Facts};
 use saker_ssi::{Lazy, Matched, SsiContext, Variables};
 use saker_telemetry::{error_log, message};
-use std::{borrow::Cow, net::IpAddr};
+use std::borrow::Cow;
 
 /// The variables are taken from what the pages share as long as one of them goes on.
 pub struct PageWorld<'p> {
@@ -152,6 +149,10 @@ struct InPage<'p> {
 }
 
 impl Facts for InPage<'_> {
+    fn beneath(&self) -> Option<&dyn Facts> {
+        Some(self.seen)
+    }
+
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         if let [digit @ b'0'..=b'9'] = name {
             return self.matched.group(*digit).map(Cow::Borrowed);
@@ -160,57 +161,5 @@ impl Facts for InPage<'_> {
             saker_ssi::Value::Text(text) => Cow::Borrowed(text),
             saker_ssi::Value::Lazy(lazy) => Cow::Owned(self.world.lazy(*lazy, self.time_format)),
         })
-    }
-
-    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
-        self.seen.variable(variable)
-    }
-
-    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.seen.request_field(name)
-    }
-
-    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.seen.process_environment(name)
-    }
-
-    fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.seen.tls_variable(name)
-    }
-
-    fn work(&self) -> Option<&Work> {
-        self.seen.work()
-    }
-
-    fn client_address(&self) -> Option<IpAddr> {
-        self.seen.client_address()
-    }
-
-    fn local_time(&self) -> LocalTime {
-        self.seen.local_time()
-    }
-
-    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
-        self.seen.file_test(path, test)
-    }
-
-    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
-        self.seen.file_bytes(path)
-    }
-
-    fn file_modified_us(&self, path: &[u8]) -> Option<i64> {
-        self.seen.file_modified_us(path)
-    }
-
-    fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
-        self.seen.file_content(path, bytes_max)
-    }
-
-    fn uri_status(&self, uri: &[u8]) -> Option<u16> {
-        self.seen.uri_status(uri)
-    }
-
-    fn file_status(&self, path: &[u8]) -> Option<u16> {
-        self.seen.file_status(path)
     }
 }

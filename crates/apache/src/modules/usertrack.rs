@@ -1,4 +1,4 @@
-//! mod_usertrack: a cookie that tells one visitor's requests from another's.
+//! mod_usertrack: a cookie that tells one client's requests from another's.
 //!
 //! Called by: the fixups.
 //! Caveat: the cookie is sent with every outcome of the request, errors and redirects included, and

@@ -5,11 +5,11 @@
 //! only the gateway makes, and what earlier lines have changed.
 
 use crate::{facts::RequestFacts, state::State};
-use saker_ap_expr::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Evaluation, Facts};
 use saker_apache_model::{host::Host, modules::proxy::SetEnvIf};
 use saker_files::Watcher;
 use saker_pipeline::VariableAdjustment;
-use std::{borrow::Cow, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 type Told = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -63,12 +63,8 @@ struct WithVariables<'f> {
 }
 
 impl Facts for WithVariables<'_> {
-    fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
-        self.request.variable(variable)
-    }
-
-    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.request.request_field(name)
+    fn beneath(&self) -> Option<&dyn Facts> {
+        Some(self.request)
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
@@ -76,37 +72,5 @@ impl Facts for WithVariables<'_> {
             .iter()
             .find(|(known, _)| known == name)
             .map(|(_, value)| Cow::Borrowed(value.as_slice()))
-    }
-
-    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.request.process_environment(name)
-    }
-
-    fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.request.tls_variable(name)
-    }
-
-    fn work(&self) -> Option<&Work> {
-        self.request.work()
-    }
-
-    fn client_address(&self) -> Option<IpAddr> {
-        self.request.client_address()
-    }
-
-    fn local_time(&self) -> LocalTime {
-        self.request.local_time()
-    }
-
-    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
-        self.request.file_test(path, test)
-    }
-
-    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
-        self.request.file_bytes(path)
-    }
-
-    fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
-        self.request.file_content(path, bytes_max)
     }
 }

@@ -224,7 +224,8 @@ struct Replacing<'r> {
 }
 
 /// More matches than a value has bytes there can't be; patterns that match nothing advance by a
-/// byte.
+/// byte. Later matches see what is before them, so that `^` is the value's beginning: Apache 2.4.71
+/// loses it, and does not come to an end where such a match is empty.
 fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
     let Replacing {
         pattern,
@@ -232,26 +233,24 @@ fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
         all,
         work,
     } = *replacing;
-    let mut done = Vec::new();
-    let mut rest = value;
-    while let Ok(Some(spans)) = work.captures_at(pattern, rest, 0) {
+    let (mut done, mut at) = (Vec::new(), 0);
+    while let Ok(Some(spans)) = work.captures_at(pattern, value, at) {
         let Some(whole) = spans.get(0) else { break };
-        done.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
+        done.extend_from_slice(value.get(at..whole.start).unwrap_or_default());
         let before = done.len();
-        expand_groups(text, |group| spans.text(group, rest), &mut done);
+        expand_groups(text, |group| spans.text(group, value), &mut done);
         work.make(done.len() - before);
         work.look_at(done.len() - before);
-        let is_empty = whole.is_empty();
-        rest = rest.get(whole.end..).unwrap_or_default();
-        if !all || rest.is_empty() {
+        at = whole.end;
+        if !all || at >= value.len() {
             break;
         }
-        if is_empty {
-            done.extend_from_slice(rest.get(..1).unwrap_or_default());
-            rest = rest.get(1..).unwrap_or_default();
+        if whole.is_empty() {
+            done.extend_from_slice(value.get(at..=at).unwrap_or_default());
+            at += 1;
         }
     }
-    done.extend_from_slice(rest);
+    done.extend_from_slice(value.get(at..).unwrap_or_default());
     done
 }
 
@@ -337,7 +336,6 @@ pub fn apply_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::facts::OfEnvironment;
     use saker_ap_expr::PatternOptions;
     use saker_config::model::Origin;
     use saker_pipeline::Environment;
@@ -352,7 +350,7 @@ mod tests {
         let request: [(&[u8], &[u8]); 2] = [(b"TS-One", b"1"), (b"Other", b"2")];
         let work = Work::default();
         let context = EditContext {
-            facts: &OfEnvironment(&environment),
+            facts: &environment,
             received: Received::now(),
             request: &request,
             work: &work,
@@ -434,6 +432,12 @@ mod tests {
                 "A=1|A=2|L=<x>, \"<y>, z\"".to_owned(),
             ),
             ("A", edit("$", ";s", true), format!("{list}|A=1;s|A=2;s")),
+            ("A", edit("^", "s", true), format!("{list}|A=s1|A=s2")),
+            (
+                "L",
+                edit("(?<=[x,]).", "<$0>", true),
+                "A=1|A=2|L=x<,>< >\"y,< >z\"".to_owned(),
+            ),
             (
                 "x",
                 Action::Echo(pattern("^TS")),
@@ -462,7 +466,7 @@ mod tests {
         table.append("X", first.as_bytes().to_vec());
         let (environment, work) = (Environment::default(), Work::default());
         let context = EditContext {
-            facts: &OfEnvironment(&environment),
+            facts: &environment,
             received: Received::now(),
             request: &[],
             work: &work,
@@ -503,7 +507,7 @@ mod tests {
     fn a_table_as_large_as_allowed_is_edited() {
         let (environment, work) = (Environment::default(), Work::default());
         let context = EditContext {
-            facts: &OfEnvironment(&environment),
+            facts: &environment,
             received: Received::now(),
             request: &[],
             work: &work,

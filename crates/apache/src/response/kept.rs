@@ -9,7 +9,6 @@ use crate::{
     facts::RequestFacts,
     response::{
         edits::{EditContext, Received},
-        facts::OfEnvironment,
         layers::{Layers, Way, content_lines},
     },
     state::State,
@@ -125,7 +124,7 @@ impl HeadEdits for Kept {
                 Way::Content,
                 head,
                 &EditContext {
-                    facts: &OfEnvironment(&self.environment),
+                    facts: &self.environment,
                     received,
                     request: &[],
                     work: &work,

@@ -310,7 +310,7 @@ fn worth_storing(
         .stale_while_revalidate_until_ms
         .max(life.stale_if_error_until_ms);
     let validates = has_validator(fields) && settings.keep_for_validation && settings.keep_s > 0;
-    if useful_ms > life.stored_ms || validates || settings.store_expired {
+    if useful_ms > life.stored_ms || validates {
         return Ok(life);
     }
     let control = &policy.control;

@@ -56,10 +56,9 @@ pub struct RuleSettings {
     pub keep_s: u64,
     /// Store responses that must be validated before each use.
     pub keep_for_validation: bool,
-    /// `CacheStorePrivate`, `CacheStoreNoStore`, `CacheStoreExpired`.
+    /// `CacheStorePrivate`, `CacheStoreNoStore`.
     pub store_private: bool,
     pub store_no_store: bool,
-    pub store_expired: bool,
     /// A URL with a query is stored only with an explicit lifetime (mod_cache without
     /// `CacheIgnoreQueryString`).
     pub query_needs_expiry: bool,
@@ -113,7 +112,6 @@ impl Default for RuleSettings {
             keep_for_validation: true,
             store_private: false,
             store_no_store: false,
-            store_expired: false,
             query_needs_expiry: false,
             no_store_bypasses: false,
             shared_words_only: false,

@@ -67,7 +67,10 @@ pub fn modules(loaded: &Loaded) -> String {
     let mut page = "Loaded Modules:\n".to_owned();
     for row in loaded.apache.environment.modules.rows().filter(|row| {
         row.link != Link::Always
-            && !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard)
+            && !matches!(
+                row.provision,
+                Provision::Absent | Provision::Foreign | Provision::ForeignGuard
+            )
     }) {
         let kind = if row.link == Link::Static {
             "static"

@@ -26,6 +26,38 @@ pub struct Console {
     pub target: Target,
 }
 
+/// Call a route of a console's API
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  saker api                                              all routes with their parameters
+  saker api status --remote https://www.example.org:7080
+  saker api explain url=https://www.example.org/ --remote ...
+  saker api configuration/check file=/etc/saker/saker.toml text=@saker.toml --remote ...
+  saker api requests/events status=5 --remote ...        a line of JSON for each event
+
+The token is in the environment variable SAKER_TOKEN, or in --token-file. A parameter that takes several
+values is repeated.")]
+pub struct Api {
+    /// Path of the route below /api/v1 [default: list all routes]
+    pub route: Option<String>,
+    /// Parameters; NAME=@FILE takes the content of a file, NAME=@- standard input
+    #[arg(value_name = "NAME=VALUE")]
+    pub values: Vec<String>,
+    /// Change something, where GET and POST have the same path
+    #[arg(long)]
+    pub post: bool,
+    /// Console: https://HOST:7080, or http:// on this machine
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub remote: Option<String>,
+    /// File with the token
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// Certificate authority of the console in PEM format [default: the system's]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub remote_ca: Option<PathBuf>,
+}
+
 /// Show live figures of the running server: requests, latencies, cache, upstreams
 #[derive(Debug, Args)]
 #[command(after_help = "\

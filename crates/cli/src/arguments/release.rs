@@ -18,7 +18,11 @@ Examples:
 
 The new server has the command line of the running one. It takes over the sockets, the page cache
 and the bans; the old one finishes its requests and ends. If the new one can't be had, or refuses
-the configuration, the old one goes on.")]
+the configuration, the old one goes on.
+
+Exit status: 0 this command has replaced the server, 1 the new one refused the configuration, 2
+failure, 3 no server is running, 4 not replaced by this command: another upgrade is under way, or
+was done meanwhile.")]
 pub struct Upgrade {
     /// The new program [default: the file that the running server was started from]
     #[arg(value_name = "BINARY", value_hint = ValueHint::FilePath)]

@@ -19,6 +19,7 @@ use rustix::process::{
 };
 use saker_config::{Diagnostic, Severity};
 use saker_nginx::{Loaded, Process, VERSION};
+use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
 use std::{
     fs,
     io::Write,
@@ -49,7 +50,7 @@ pub fn main(words: &[String], run_server: RunServer) -> ExitCode {
     let input = input(&arguments);
     match arguments.signal {
         _ if arguments.tests => test(&arguments, &input),
-        Some(asked) => signal(asked, &load_nginx(&input)),
+        Some(asked) => signal(asked, &load_nginx(&input), &input),
         None => run(&arguments, input, run_server),
     }
 }
@@ -77,8 +78,9 @@ fn show_version(arguments: &Arguments) {
     }
     if arguments.shows_build {
         eprintln!(
-            "TLS SNI support enabled\nconfigure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
-             --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
+            "built with AWS-LC (rustls)\nTLS SNI support enabled\n\
+             configure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
+             --with-compat --with-file-aio --with-pcre-jit --with-threads --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
              --with-http_addition_module --with-http_auth_request_module --with-http_dav_module \
              --with-http_flv_module --with-http_gunzip_module --with-http_gzip_static_module \
              --with-http_mp4_module --with-http_random_index_module --with-http_realip_module \
@@ -126,16 +128,49 @@ fn input(arguments: &Arguments) -> NginxInput {
 }
 
 /// Errors and warnings in nginx's format.
-fn complain(loaded: &Loaded, is_quiet: bool) {
+fn complain(loaded: &Loaded, input: &NginxInput, is_quiet: bool) {
     for error in &loaded.report.emergencies {
         eprintln!("nginx: {error}");
     }
+    note(input, &loaded.report.emergencies);
     let all = &loaded.report.diagnostics;
     let warnings = all
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Warning && !is_quiet);
     for warning in warnings {
         eprintln!("nginx: [warn] {}", with_place(warning));
+    }
+}
+
+/// Errors of the configuration are in the log of `-e`, too.
+fn note(input: &NginxInput, lines: &[impl std::fmt::Display]) {
+    let log = input
+        .error_log
+        .as_ref()
+        .filter(|log| *log != Path::new("stderr"));
+    let Some(log) = log.filter(|_| !lines.is_empty()) else {
+        return;
+    };
+    let path = input
+        .prefix
+        .as_ref()
+        .map_or(log.clone(), |prefix| prefix.join(log));
+    let opened = fs::OpenOptions::new().append(true).create(true).open(&path);
+    let Ok(mut file) = opened else {
+        // nginx says so, and goes on with standard error.
+        let shown = path.display();
+        eprintln!("nginx: [alert] could not open error log file: open() \"{shown}\" failed");
+        return;
+    };
+    let now_s = saker_net::clock::realtime_s();
+    let civil = Civil::at(now_s, TimeZone::local().offset_s(now_s));
+    let mut time = Vec::new();
+    append_strftime("%Y/%m/%d %H:%M:%S", now_s, &civil, "", &mut time);
+    let (time, id) = (String::from_utf8_lossy(&time), std::process::id());
+    for line in lines {
+        let line = line.to_string();
+        let (level, text) = line.split_once(' ').unwrap_or(("[emerg]", &line));
+        let _ = writeln!(file, "{time} {level} {id}#{id}: {text}");
     }
 }
 
@@ -152,7 +187,7 @@ fn with_place(diagnostic: &Diagnostic) -> String {
 fn test(arguments: &Arguments, input: &NginxInput) -> ExitCode {
     let loaded = load_nginx(input);
     let file = input.file.display();
-    complain(&loaded, arguments.is_quiet);
+    complain(&loaded, input, arguments.is_quiet);
     if loaded.report.has_errors() {
         eprintln!("nginx: configuration file {file} test failed");
         return ExitCode::FAILURE;
@@ -190,9 +225,9 @@ fn dump(loaded: &Loaded) -> ExitCode {
 }
 
 /// Signals the running server.
-fn signal(asked: Signal, loaded: &Loaded) -> ExitCode {
+fn signal(asked: Signal, loaded: &Loaded, input: &NginxInput) -> ExitCode {
     if loaded.report.has_errors() {
-        complain(loaded, true);
+        complain(loaded, input, true);
         return ExitCode::FAILURE;
     }
     let file = &loaded.process.pid_file;
@@ -266,7 +301,7 @@ pub fn prepare(process: &Process) {
 fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
     let loaded = load_nginx(&input);
     if loaded.report.has_errors() {
-        complain(&loaded, true);
+        complain(&loaded, &input, true);
         return ExitCode::FAILURE;
     }
     // The broker, and the process that reads its grants, are this program with these arguments.

@@ -16,7 +16,7 @@ impl Server {
     fn at(first: &Entry) -> Server {
         let dir = TempDir::private("unit").unwrap();
         let (outbox, _) = Outbox::open(&dir, QUEUE_BYTES_MAX).unwrap();
-        let table = PeerTable::new(Arc::clone(&outbox));
+        let table = PeerTable::new(Arc::clone(&outbox), Clock::default());
         table.finish_at(&Position::at(first));
         table.set_serving(true);
         table.set_connected(true);

@@ -80,12 +80,20 @@ fn engine(cluster: &mut Cluster) -> Vec<Complaint> {
             "it is the begin of names of tables, which PostgreSQL would cut",
         ));
     }
-    if cluster.ca_file.is_some() && !url.is_tls && !is_postgres {
+    let is_nats = url.database == ClusterDatabase::Nats;
+    if is_nats && cluster.stream.contains('.') {
         all.push(complaint(
-            "ca_file",
-            "`ca_file` without TLS",
-            "write rediss:// in `url`",
+            "stream",
+            "`stream` contains a dot",
+            "it is the begin of names of streams, in which NATS allows none",
         ));
+    }
+    if cluster.ca_file.is_some() && !url.is_tls && !is_postgres {
+        let help = match is_nats {
+            true => "write tls:// in `url`",
+            false => "write rediss:// in `url`",
+        };
+        all.push(complaint("ca_file", "`ca_file` without TLS", help));
     }
     all
 }

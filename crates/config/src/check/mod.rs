@@ -182,30 +182,25 @@ fn is_plain_only(configuration: &Configuration) -> bool {
         && listeners.all(|(listener, _)| listener.tls.is_none())
 }
 
-/// Port 0 is any free port, and may be used many times.
+/// A listener is known by its address, even where the kernel chooses the port.
 fn listeners_once(configuration: &mut Configuration) {
     let mut seen: HashMap<&Address, &Location> = HashMap::new();
     let mut twice = Vec::new();
     for (listener, at) in &configuration.listeners {
-        if matches!(listener.address, Address::Tcp(address) if address.port() == 0) {
-            continue;
-        }
         match seen.get(&listener.address) {
-            Some(first) => twice.push((
-                at.clone(),
-                format!("duplicate listener address {}", listener.address),
-                first.origin(),
-            )),
+            Some(first) => {
+                let mut help = format!("the first is at {}", first.origin());
+                if matches!(listener.address, Address::Tcp(address) if address.port() == 0) {
+                    help += "; with port 0 each listener needs an IP address of its own, such as 127.0.0.2";
+                }
+                let message = format!("duplicate listener address {}", listener.address);
+                twice.push((at.clone(), message, help));
+            }
             None => drop(seen.insert(&listener.address, at)),
         }
     }
-    for (at, message, first) in twice {
-        configuration.report(
-            Severity::Error,
-            &at,
-            message,
-            Some(format!("the first is at {first}")),
-        );
+    for (at, message, help) in twice {
+        configuration.report(Severity::Error, &at, message, Some(help));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[site.access]`: access control by address, country and autonomous system.
 //!
-//! A route's keys override the site's.
+//! A route's keys override the site's. See [`combine`] for keys of both.
 //! Out of scope: files of addresses and databases, which are read when the whole configuration has
 //! been (`resolve/addresses`).
 
@@ -12,6 +12,7 @@ use crate::{
     kind::Kind,
     model::{AccessControl, Consequence, Settings},
     row::Row,
+    value::Fields,
 };
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ pub const ROWS: &[Row<Settings>] = &[
             "allow",
             ACCESS,
             "Client addresses that are served; `allow` overrides `deny`. If nothing is denied, no \
-             other address is served.",
+             other address is served. A route that has no `deny` key of its own serves no other \
+             address, whatever the site denies.",
             |settings, given| {
                 access_control(settings).admittance.allow.networks = given.parsed_list()
             },
@@ -104,6 +106,32 @@ pub const ROWS: &[Row<Settings>] = &[
         ..Row::BASE
     },
 ];
+
+/// Returns true if only allowed addresses have access.
+pub(super) fn is_closed(settings: &Settings) -> bool {
+    let access = settings.guard.as_ref();
+    access.is_some_and(|access| access.admittance.is_closed())
+}
+
+/// Keeps the keys of a route and those of its site, which it doesn't have itself, from opening what the
+/// others close: a route that only allows is closed to all others, whatever the site denies; what a
+/// route only denies stays denied, and closed (`was_closed`) to those whom the site doesn't allow.
+pub(super) fn combine(settings: &mut Settings, fields: &Fields, was_closed: bool) {
+    let has = |what: &str| {
+        fields.values.iter().any(|(key, _)| {
+            key.context == ACCESS && key.name != "denied" && key.name.starts_with(what)
+        })
+    };
+    let (allows, denies) = (has("allow"), has("deny"));
+    if !allows && !denies {
+        return;
+    }
+    let admittance = &mut access_control(settings).admittance;
+    let allows_some = !admittance.allow.is_empty();
+    // With both, a route has rules of its own alone. An empty list allows no one more.
+    admittance.refuses_others = allows != denies && (allows && allows_some || was_closed);
+    admittance.denies_first = denies && !allows && allows_some;
+}
 
 /// Returns the access rules of a site or route for modification.
 pub(crate) fn access_control(settings: &mut Settings) -> &mut AccessControl {

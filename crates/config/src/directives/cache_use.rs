@@ -596,15 +596,6 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         )
     },
     Row {
-        apache: Some("CacheStoreExpired"),
-        ..flag(
-            "store_expired",
-            "false",
-            "Store responses that are already stale, for revalidation?",
-            |cache, given| cache.stores_expired = given.boolean(),
-        )
-    },
-    Row {
         name: "purge_from",
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[]"),

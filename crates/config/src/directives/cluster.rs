@@ -18,8 +18,8 @@ use saker_http::query::form_decoded;
 const NAME_BYTES_MAX: usize = 64;
 
 static URL: Word = Word {
-    expects: "the URL of a Redis, Valkey, or PostgreSQL server, such as \"redis://10.0.0.5:6379\"",
-    pattern: "^(rediss?|valkeys?|postgres(ql)?)://",
+    expects: "the URL of a Redis, Valkey, PostgreSQL, or NATS server, such as \"redis://10.0.0.5:6379\"",
+    pattern: "^(rediss?|valkeys?|postgres(ql)?|nats(\\+tls)?|tls)://",
     read: |text| read_url(text).map(|url| Value::parsed(Some(url))),
 };
 
@@ -64,8 +64,9 @@ pub const ROWS: &[Row<Cluster>] = &[
         summary: "The server over which the servers share their state. Redis or Valkey: \
                   `redis://user:password@host:port/database`, or `rediss://` for TLS, where the \
                   server's certificate is verified. PostgreSQL: \
-                  `postgres://user:password@host:port/database`. Without a port: 6379 and 5432. \
-                  Changes of [cluster] take effect at the next start.",
+                  `postgres://user:password@host:port/database`. NATS with JetStream: \
+                  `nats://user:password@host:port`, or `tls://`. Without a port: 6379, 5432, and \
+                  4222. Changes of [cluster] take effect at the next start.",
         since: "0.2",
         aliases: &["redis", "address", "endpoint"],
         set: |cluster, given| {
@@ -159,7 +160,7 @@ pub const ROWS: &[Row<Cluster>] = &[
         kind: Kind::Path,
         example: Some("\"/etc/saker/redis-ca.pem\""),
         summary: "Certificates (PEM) of the authorities that may have issued the certificate of a \
-                  `rediss://` server; default: those that the system trusts. For PostgreSQL: TLS is \
+                  `rediss://` or `tls://` server; default: those that the system trusts. For PostgreSQL: TLS is \
                   demanded, and the certificate is verified; default: TLS where the server has it, \
                   unverified.",
         since: "0.2",
@@ -372,14 +373,20 @@ fn is_name(text: &str) -> bool {
 }
 
 fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
-    let (is_tls, is_postgres, rest) = match text.split_once("://") {
-        Some(("redis" | "valkey", rest)) => (false, false, rest),
-        Some(("rediss" | "valkeys", rest)) => (true, false, rest),
-        Some(("postgres" | "postgresql", rest)) => (false, true, rest),
+    let redis = ClusterDatabase::Redis(0);
+    let (is_tls, engine, rest) = match text.split_once("://") {
+        Some(("redis" | "valkey", rest)) => (false, redis, rest),
+        Some(("rediss" | "valkeys", rest)) => (true, redis, rest),
+        Some(("postgres" | "postgresql", rest)) => {
+            (false, ClusterDatabase::Postgres(String::new()), rest)
+        }
+        Some(("nats", rest)) => (false, ClusterDatabase::Nats, rest),
+        Some(("tls" | "nats+tls", rest)) => (true, ClusterDatabase::Nats, rest),
         Some((scheme, _)) => {
             return Err(ValueError::with_help(
                 format!("unsupported engine `{scheme}`"),
-                "supported: redis:// and rediss:// (Redis and Valkey), postgres:// (PostgreSQL)",
+                "supported: redis:// and rediss:// (Redis and Valkey), postgres:// (PostgreSQL), \
+                 nats:// and tls:// (NATS)",
             ));
         }
         None => return Err(ValueError::plain(Some(format!("write \"redis://{text}\"")))),
@@ -403,20 +410,13 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
         Some((user, password)) => (decoded(user)?, decoded(password)?),
         None => (None, None),
     };
-    let (host, port) = place_of(place, if is_postgres { 5432 } else { 6379 })?;
-    let database = match (is_postgres, database) {
-        (true, name) => ClusterDatabase::Postgres(
-            decoded(name)?
-                .or_else(|| user.clone())
-                .ok_or_else(|| ValueError::new("the path must be the name of a database"))?,
-        ),
-        (false, "") => ClusterDatabase::Redis(0),
-        (false, number) => ClusterDatabase::Redis(
-            number
-                .parse()
-                .map_err(|_| ValueError::new("the path must be the number of a database"))?,
-        ),
+    let usual_port = match engine {
+        ClusterDatabase::Redis(_) => 6379,
+        ClusterDatabase::Postgres(_) => 5432,
+        ClusterDatabase::Nats => 4222,
     };
+    let (host, port) = place_of(place, usual_port)?;
+    let database = database_of(&engine, database, user.as_deref())?;
     Ok(ClusterUrl {
         is_tls,
         user,
@@ -425,6 +425,27 @@ fn read_url(text: &str) -> Result<ClusterUrl, ValueError> {
         port,
         database,
     })
+}
+
+/// The database that the path of a URL names.
+fn database_of(
+    engine: &ClusterDatabase,
+    path: &str,
+    user: Option<&str>,
+) -> Result<ClusterDatabase, ValueError> {
+    match (engine, path) {
+        (ClusterDatabase::Postgres(_), name) => decoded(name)?
+            .or_else(|| user.map(str::to_owned))
+            .map(ClusterDatabase::Postgres)
+            .ok_or_else(|| ValueError::new("the path must be the name of a database")),
+        (ClusterDatabase::Nats, "") => Ok(ClusterDatabase::Nats),
+        (ClusterDatabase::Nats, _) => Err(ValueError::new("a NATS server has no databases")),
+        (ClusterDatabase::Redis(_), "") => Ok(ClusterDatabase::Redis(0)),
+        (ClusterDatabase::Redis(_), number) => number
+            .parse()
+            .map(ClusterDatabase::Redis)
+            .map_err(|_| ValueError::new("the path must be the number of a database")),
+    }
 }
 
 fn place_of(place: &str, usual_port: u16) -> Result<(String, u16), ValueError> {
@@ -507,10 +528,30 @@ mod tests {
         ] {
             assert_eq!(read_url(text), Ok(expected), "{text}");
         }
+        let nats = |is_tls, given: ClusterUrl| ClusterUrl {
+            is_tls,
+            database: ClusterDatabase::Nats,
+            ..given
+        };
+        for (text, expected) in [
+            ("nats://a", nats(false, url("", "", "a", 4222, 0))),
+            (
+                "nats://t0ken@a:1/",
+                nats(false, url("t0ken", "", "a", 1, 0)),
+            ),
+            (
+                "tls://bob:x@[::1]",
+                nats(true, url("bob", "x", "::1", 4222, 0)),
+            ),
+        ] {
+            assert_eq!(read_url(text), Ok(expected), "{text}");
+        }
         for bad in [
             "",
             "a:6379",
-            "nats://a",
+            "nats://a/0",
+            "nats://",
+            "ws://a",
             "postgres://a",
             "postgres://a/x?sslmode=disable",
             "redis+unix:///run/redis.sock",

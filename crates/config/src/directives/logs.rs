@@ -22,7 +22,7 @@ use crate::{
     value::{Fields, Spanned, Value, ValueError},
 };
 use saker_telemetry::{
-    access_log::{Format, FormatError, Mask, Rotation, by_host},
+    access_log::{Escapes, Format, FormatError, Mask, Rotation, by_host},
     error_log::ErrorLogTarget,
 };
 use std::{path::PathBuf, sync::Arc};
@@ -125,6 +125,7 @@ pub const LOG_ROWS: &[Row<Server>] = &[
         default: Some("\"notice\""),
         summary: "Least severe level that is logged.",
         apache: Some("LogLevel"),
+        aliases: &["error_log_level", "log_severity"],
         set: |server, given| server.error_log.level = level(&given.text()),
         ..Row::BASE
     },
@@ -294,6 +295,7 @@ fn access_log(given: Spanned) -> Option<ReadAccessLog> {
             target,
             format: DEFAULT_FORMAT.into(),
             is_items: false,
+            escapes: Escapes::Apache,
             condition: None,
             rotation: None,
             mask: Arc::default(),
@@ -324,6 +326,7 @@ fn read_table(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
             target: draft.target?,
             format,
             is_items: false,
+            escapes: Escapes::Apache,
             condition: paths,
             rotation: draft.rotation,
             mask: Arc::new(draft.mask),

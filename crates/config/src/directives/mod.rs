@@ -27,6 +27,7 @@ pub(crate) mod error_pages;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod files;
+mod foreign_variables;
 pub(crate) mod hotlink;
 pub(crate) mod limits;
 pub(crate) mod listener;

@@ -5,6 +5,7 @@
 //! Out of scope: keys that must fit together (`route_action`).
 
 use super::{
+    access,
     logs::ReadAccessLog,
     map::{self, LocatedTemplate},
     matcher::{self, IDENTIFIER, MATCH_OR_NAME, MatchTree, REGEX},
@@ -21,7 +22,7 @@ use crate::{
     preset,
     row::{self, Draft, Row, Rows},
     source::Location,
-    value::{Key, Spanned, Value},
+    value::{Fields, Key, Spanned, Value},
 };
 use std::path::PathBuf;
 
@@ -81,6 +82,12 @@ impl Draft for RouteDraft {
             return None;
         };
         self.settings.set(key, given)
+    }
+
+    fn fill(&mut self, fields: &Fields) {
+        let was_closed = access::is_closed(&self.settings);
+        row::fill(self, fields);
+        access::combine(&mut self.settings, fields, was_closed);
     }
 
     fn note_unread(&mut self, key: Key) {

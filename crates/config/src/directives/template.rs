@@ -3,6 +3,7 @@
 //! Called by: `route`, `redirect`, `fields`, `map`, and `matcher`.
 //! Caveat: names are only known when all files have been read; `resolve/templates` links them.
 
+use super::foreign_variables;
 use crate::{
     diagnostic::quoted,
     kind::Word,
@@ -46,6 +47,7 @@ pub enum CandidateText {
 }
 
 pub fn template(text: &str) -> Result<Template, ValueError> {
+    foreign_variables::refuse_in_text(text)?;
     Template::parse(text).map_err(|error| ValueError {
         message: Some(error.message),
         help: error.help,
@@ -82,6 +84,7 @@ fn read_redirect_to(text: &str) -> Result<Template, ValueError> {
                 .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     });
     if !has_scheme && !text.starts_with(['/', '$']) {
+        foreign_variables::refuse(text)?;
         let help = || {
             format!(
                 "write {} or {}",
@@ -91,6 +94,7 @@ fn read_redirect_to(text: &str) -> Result<Template, ValueError> {
         };
         return Err(ValueError::plain((!text.is_empty()).then(help)));
     }
+    foreign_variables::refuse(text)?;
     template(text)
 }
 
@@ -117,6 +121,7 @@ fn read_path(text: &str) -> Result<Template, ValueError> {
             "\".\" and \"..\" are not allowed in a path",
         ));
     }
+    foreign_variables::refuse(text)?;
     template(text)
 }
 

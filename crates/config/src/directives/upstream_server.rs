@@ -227,7 +227,7 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
         ValueError::plain((!text.is_empty()).then_some(help))
     })?;
     let (protocol, tls) = protocol_of(scheme)?;
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if path.contains(['?', '#', ' ']) {
         return Err(ValueError::new(
             "the URL of a server has no query and no fragment",
@@ -307,6 +307,8 @@ mod tests {
             ("gopher://a", None),
             ("http://", None),
             ("http://a b", None),
+            ("http://a?x", None),
+            ("http://a:80#x", None),
             ("http://a:99999", None),
             ("http://::1", None),
             ("http://a/?x", None),

@@ -17,7 +17,8 @@ pub use change::{add, append, change, quoted, quoted_list};
 pub use input::Input;
 
 use crate::{context::FILE, directives::catalog, row::Directive};
-use input::{children, shown};
+pub(crate) use input::children;
+use input::shown;
 use path::{Steps, Visited, item_of, line_of, visit};
 use toml_edit::{Document, Item, TableLike};
 

@@ -81,17 +81,26 @@ impl Eq for Addresses {}
 pub struct AccessRules {
     pub allow: Addresses,
     pub deny: Addresses,
+    /// Only allowed addresses have access, although something is denied.
+    pub refuses_others: bool,
+    /// `deny` overrides `allow`.
+    pub denies_first: bool,
     /// Databases that locate addresses.
     pub databases: Vec<Arc<GeoDatabase>>,
 }
 
 impl AccessRules {
     pub fn is_idle(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+        self.allow.is_empty() && self.deny.is_empty() && !self.refuses_others
+    }
+
+    /// Returns true if only allowed addresses have access.
+    pub fn is_closed(&self) -> bool {
+        self.refuses_others || !self.allow.is_empty() && self.deny.is_empty()
     }
 
     pub fn admits(&self, address: IpAddr) -> bool {
-        if self.is_idle() || self.allow.contains(address) {
+        if self.is_idle() || !self.denies_first && self.allow.contains(address) {
             return true;
         }
         let is_by_place = self.allow.is_by_place() || self.deny.is_by_place();
@@ -100,14 +109,14 @@ impl AccessRules {
         } else {
             Place::default()
         };
-        if self.allow.contains_place(&place) {
+        let is_denied = || self.deny.contains(address) || self.deny.contains_place(&place);
+        if self.denies_first && is_denied() {
+            return false;
+        }
+        if self.allow.contains(address) || self.allow.contains_place(&place) {
             return true;
         }
-        if self.deny.is_empty() {
-            self.allow.is_empty()
-        } else {
-            !self.deny.contains(address) && !self.deny.contains_place(&place)
-        }
+        !self.is_closed() && !is_denied()
     }
 
     pub fn lists(&self) -> impl Iterator<Item = &Arc<AddressList>> {
@@ -155,6 +164,30 @@ mod tests {
             ),
             networks,
             ..Addresses::default()
+        }
+    }
+
+    #[test]
+    fn closed_and_denied_first() {
+        let rows = [
+            (false, false, [true, true, false, true]),
+            (true, false, [true, true, false, false]),
+            (false, true, [true, false, false, true]),
+            (true, true, [true, false, false, false]),
+        ];
+        for (refuses_others, denies_first, expected) in rows {
+            let rules = AccessRules {
+                allow: addresses(&["192.0.2.0/25"]),
+                deny: addresses(&["192.0.2.9", "192.0.2.128/25"]),
+                refuses_others,
+                denies_first,
+                ..AccessRules::default()
+            };
+            let clients = ["192.0.2.1", "192.0.2.9", "192.0.2.200", "198.51.100.1"];
+            assert_eq!(
+                clients.map(|client| rules.admits(client.parse().unwrap())),
+                expected
+            );
         }
     }
 

@@ -163,11 +163,9 @@ pub struct CacheUse {
     pub refresh_ahead_percent: u64,
     /// Response fields that are not stored.
     pub ignored_fields: Vec<String>,
-    /// Stores despite the response's directives (mod_cache's CacheStorePrivate, -NoStore,
-    /// -Expired).
+    /// Stores despite the response's directives (mod_cache's CacheStorePrivate, -NoStore).
     pub stores_private: bool,
     pub stores_no_store: bool,
-    pub stores_expired: bool,
     /// Stores a URL with a query only if the response sets a lifetime (mod_cache without
     /// CacheIgnoreQueryString).
     pub query_needs_expiry: bool,
@@ -316,7 +314,6 @@ impl Default for CacheUse {
             ignored_fields: Vec::new(),
             stores_private: false,
             stores_no_store: false,
-            stores_expired: false,
             query_needs_expiry: false,
             no_store_bypasses: false,
             purgers: Vec::new(),

@@ -2,7 +2,8 @@
 //!
 //! Called by: the process, which connects to the engine.
 //! Caveat: the URL may contain a password, which is not shown; nor is the secret.
-//! Out of scope: the engine's protocol (`saker-cluster-redis`, `saker-cluster-postgres`).
+//! Out of scope: the engine's protocol (`saker-cluster-redis`, `saker-cluster-postgres`,
+//! `saker-cluster-nats`).
 
 use super::Origin;
 use crate::source::Location;
@@ -14,6 +15,8 @@ pub enum ClusterDatabase {
     /// Redis or Valkey.
     Redis(u32),
     Postgres(String),
+    /// JetStream, without a name of its own.
+    Nats,
 }
 
 impl Default for ClusterDatabase {
@@ -22,7 +25,8 @@ impl Default for ClusterDatabase {
     }
 }
 
-/// Address of the engine: `redis://user:password@host:port/database`, or `postgres://`.
+/// Address of the engine: `redis://user:password@host:port/database`, `postgres://`, or
+/// `nats://`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClusterUrl {
     pub is_tls: bool,
@@ -40,6 +44,8 @@ impl fmt::Display for ClusterUrl {
         match (&self.database, self.is_tls) {
             (ClusterDatabase::Redis(number), true) => write!(f, "rediss://{host}:{port}/{number}"),
             (ClusterDatabase::Redis(number), false) => write!(f, "redis://{host}:{port}/{number}"),
+            (ClusterDatabase::Nats, true) => write!(f, "tls://{host}:{port}"),
+            (ClusterDatabase::Nats, false) => write!(f, "nats://{host}:{port}"),
             (ClusterDatabase::Postgres(name), _) => write!(f, "postgres://{host}:{port}/{name}"),
         }
     }

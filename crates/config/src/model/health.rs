@@ -11,6 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 /// The request that a check sends.
@@ -97,6 +98,21 @@ pub struct HealthAnswer {
     pub content: Vec<u8>,
 }
 
+/// Result of one test of a member on an operator's request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberTest {
+    pub is_tls: bool,
+    /// Time for a connection, with its TLS handshake.
+    pub connected: Option<Duration>,
+    /// Method and target; `None`: members of this protocol are only connected to.
+    pub request: Option<String>,
+    /// Status and time of the answer, on a connection of its own.
+    pub answered: Option<(u16, Duration)>,
+    /// A health check would take the member for a good one.
+    pub is_passed: bool,
+    pub error: Option<String>,
+}
+
 type Judging = dyn Fn(&HealthAnswer) -> bool + Send + Sync;
 
 /// Decides whether a response is that of a healthy server.
@@ -137,6 +153,11 @@ struct Known {
     busy: AtomicU32,
     requests: AtomicU64,
     failures: AtomicU64,
+    /// Failures since the last response that was none.
+    failures_in_row: AtomicU32,
+    /// The failure that the member rests for, and the end of the rest; 0: it does not.
+    failed_at_ms: AtomicU64,
+    failed_until_ms: AtomicU64,
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
     /// Taken out of the choice by an operator.
@@ -178,9 +199,49 @@ impl MemberState {
         self.0.passed_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Returns `true` if a check has succeeded since that moment, which clears earlier failures.
-    pub fn has_passed_since(&self, ms: u64) -> bool {
-        self.0.passed_ms.load(Ordering::Relaxed) > ms
+    /// Records a failure of a request. After `most` in a row, in whichever workers, the member rests
+    /// for `rest_ms`.
+    pub fn fail(&self, most: u32, rest_ms: u64, now_ms: u64) {
+        let known = &self.0;
+        known.failures.fetch_add(1, Ordering::Relaxed);
+        let before = known.failures_in_row.fetch_add(1, Ordering::Relaxed);
+        if before.saturating_add(1) >= most {
+            known.failed_at_ms.store(now_ms, Ordering::Relaxed);
+            let until_ms = now_ms.saturating_add(rest_ms);
+            known.failed_until_ms.store(until_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that a request has succeeded. Returns true if the member was said to have failed.
+    pub fn succeed(&self) -> bool {
+        // Workers share the line of memory: it is written to only where that changes something.
+        let known = &self.0;
+        if known.failures_in_row.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        known.failures_in_row.store(0, Ordering::Relaxed);
+        known.failed_until_ms.swap(0, Ordering::Relaxed) > 0
+    }
+
+    /// Returns true while the member rests after failures, unless a check has found it well since.
+    pub fn is_failed(&self, now_ms: u64) -> bool {
+        let known = &self.0;
+        now_ms < known.failed_until_ms.load(Ordering::Relaxed)
+            && known.passed_ms.load(Ordering::Relaxed) <= known.failed_at_ms.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with the failures of the same member in an earlier configuration.
+    pub fn continue_failures(&self, before: &MemberState) {
+        let (own, before) = (&self.0, &before.0);
+        let failures = before.failures_in_row.load(Ordering::Relaxed);
+        own.failures_in_row.store(failures, Ordering::Relaxed);
+        for (own, before) in [
+            (&own.failed_at_ms, &before.failed_at_ms),
+            (&own.failed_until_ms, &before.failed_until_ms),
+            (&own.passed_ms, &before.passed_ms),
+        ] {
+            own.store(before.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// Records that the member is available again.
@@ -221,10 +282,6 @@ impl MemberState {
 
     pub fn end_request(&self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub fn count_failure(&self) {
-        self.0.failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn count_sent(&self, bytes: usize) {
@@ -306,6 +363,30 @@ mod tests {
             }
             .is_passed(&answer(500, ""))
         );
+    }
+
+    #[test]
+    fn failures_in_a_row_are_a_rest_that_a_success_or_a_check_ends() {
+        let state = MemberState::default();
+        // Of whichever worker.
+        let of_other_worker = state.clone();
+        state.fail(3, 100, 10);
+        of_other_worker.fail(3, 100, 11);
+        assert!(!state.is_failed(11));
+        assert!(!state.succeed(), "it has not rested");
+        state.fail(3, 100, 12);
+        state.fail(3, 100, 13);
+        assert!(!state.is_failed(13), "two since the success");
+        of_other_worker.fail(3, 100, 14);
+        assert!(state.is_failed(14) && state.is_failed(113) && !state.is_failed(114));
+        assert_eq!(state.figures().2, 5);
+        let next = MemberState::default();
+        next.continue_failures(&state);
+        assert!(next.is_failed(14));
+        assert!(state.succeed() && !state.is_failed(14));
+        assert!(next.is_failed(14), "another configuration's");
+        next.pass_check(15);
+        assert!(!next.is_failed(15));
     }
 
     #[test]

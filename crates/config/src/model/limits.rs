@@ -26,9 +26,19 @@ pub struct Limits {
     pub field_bytes_max: u64,
     /// Fields beyond the limits are a bad request over HTTP/1 (400 in place of 431), as in Apache.
     pub fields_are_bad_requests: bool,
+    /// Requests that are refused by their heads or their content get the page of the rules, as in
+    /// nginx. Set by nginx's configuration only.
+    pub refusals_have_pages: bool,
+    /// Expectations other than `100-continue` are ignored in place of 417, as in nginx.
+    pub ignores_expectations: bool,
+    /// Limits of HTTP/2 and HTTP/3 are counted as by Apache's mod_http2: the number of requests per
+    /// connection is HTTP/1's alone, Host is no field, and the request line is the path.
+    pub counts_as_mod_http2: bool,
     /// A Host over HTTP/2 that differs from `:authority` is dropped, as in Apache; the request is
     /// malformed otherwise.
     pub authority_replaces_host: bool,
+    /// Responses say that the connection stays in HTTP/1.1, too, as nginx does.
+    pub says_keep_alive: bool,
     /// Heads over HTTP/1 that are not strict, but may be rewritten as strict ones.
     pub repaired_heads: RepairedHeads,
     /// 0: no limit. 413.
@@ -79,6 +89,8 @@ pub enum RepairedHeads {
     Folded,
     /// Others, too (Apache's `HttpProtocolOptions Unsafe`).
     Unsafe,
+    /// Those with lines that end with a bare LF, as in nginx.
+    LineFeeds,
 }
 
 impl Default for Limits {
@@ -94,7 +106,11 @@ impl Default for Limits {
             request_line_bytes_max: 0,
             field_bytes_max: 0,
             fields_are_bad_requests: false,
+            refusals_have_pages: false,
+            ignores_expectations: false,
+            counts_as_mod_http2: false,
             authority_replaces_host: false,
+            says_keep_alive: false,
             repaired_heads: RepairedHeads::None,
             body_bytes_max: 1 << 30,
             buffer_file_bytes_max: 2 << 30,

@@ -37,6 +37,19 @@ impl Address {
             Err(_) => Err(address_help(text)),
         }
     }
+
+    /// Returns true if every connection to `other` reaches a socket of this address, too, where
+    /// `other` has none: all addresses of the machine, with the same port.
+    pub fn covers(&self, other: &Address) -> bool {
+        let (Address::Tcp(all), Address::Tcp(one)) = (self, other) else {
+            return false;
+        };
+        all.ip().is_unspecified()
+            && all != one
+            && all.port() != 0
+            && all.port() == one.port()
+            && (all.is_ipv6() || one.is_ipv4())
+    }
 }
 
 fn unix(path: &str) -> Result<Vec<Address>, Option<String>> {
@@ -217,6 +230,20 @@ mod tests {
             shown("unix:/run/x.sock"),
             Ok(vec!["unix:/run/x.sock".into()])
         );
+    }
+
+    #[test]
+    fn one_address_covers_others_of_its_port() {
+        let covers = |all: &str, one: &str| {
+            let address = |text: &str| Address::Tcp(text.parse().unwrap());
+            address(all).covers(&address(one))
+        };
+        assert!(covers("0.0.0.0:80", "127.0.0.1:80"));
+        assert!(covers("[::]:80", "127.0.0.1:80"));
+        assert!(covers("[::]:80", "[::1]:80") && covers("[::]:80", "0.0.0.0:80"));
+        assert!(!covers("0.0.0.0:80", "[::1]:80") && !covers("0.0.0.0:80", "[::]:80"));
+        assert!(!covers("0.0.0.0:80", "127.0.0.1:81") && !covers("0.0.0.0:80", "0.0.0.0:80"));
+        assert!(!covers("0.0.0.0:0", "127.0.0.1:0") && !covers("127.0.0.1:80", "0.0.0.0:80"));
     }
 
     #[test]

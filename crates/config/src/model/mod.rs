@@ -59,7 +59,7 @@ pub use cluster::{Cluster, ClusterDatabase, ClusterSecret, ClusterUrl, KeyPlaces
 pub use console::{Console, ConsoleOidc};
 pub use content::ContentRules;
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
-pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState};
+pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState, MemberTest};
 pub use host_pattern::{HostPattern, is_plain_name};
 pub use limits::{Limits, RepairedHeads};
 pub use link_protection::{
@@ -96,9 +96,9 @@ pub use site_name::SiteName;
 pub use stream::{DatagramListener, PrefaceFrom, StreamServer};
 pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
-    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
-    ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls, Passphrase,
-    PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
+    Acme, AcmeChallenge, AcmeDirectory, AcmeProfile, Automatic, CertificateFiles, CipherOrder,
+    CipherSuite, ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls,
+    Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
 pub use trusted_proxies::TrustedProxies;
 pub use upstream::{
@@ -110,7 +110,7 @@ pub use webdav::{ContentTypes, WebDav, has_name_of_webdav, is_reserved_by_webdav
 
 use saker_ipset::{AddressList, GeoDatabase};
 use saker_telemetry::access_log::Rotation;
-use std::{path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 /// A complete configuration.
 #[derive(Debug, Default)]
@@ -154,6 +154,17 @@ pub struct Model {
 }
 
 impl Model {
+    /// The listener of a connection that came to a socket of `address`: the one with this address,
+    /// or where a reload has moved it, the one that has the connection's own address now.
+    pub fn listener_of(&self, address: &Address, local: SocketAddr) -> Option<&Listener> {
+        let of = |address: &Address| self.listeners.iter().find(|one| one.address == *address);
+        let local = || Address::Tcp(SocketAddr::new(local.ip().to_canonical(), local.port()));
+        of(address).or_else(|| of(&local())).or_else(|| {
+            let local = local();
+            self.listeners.iter().find(|one| one.address.covers(&local))
+        })
+    }
+
     /// Returns whether anything uses the page cache, or may use it later.
     pub fn wants_cache(&self) -> bool {
         // A `.htaccess` file may switch it on.

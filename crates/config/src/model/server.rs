@@ -5,7 +5,7 @@
 
 use super::{Matcher, Origin, PathPattern, TrustedProxies};
 use saker_telemetry::{
-    access_log::{Format, FormatError, Mask, Rotation},
+    access_log::{Escapes, Format, FormatError, Mask, Rotation},
     error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Syslog},
     message::Level,
 };
@@ -91,6 +91,8 @@ pub enum AccessLogTarget {
     File(PathBuf),
     /// One file per host name, which replaces `%{host}` in the path.
     ByHost(PathBuf),
+    /// Files below a directory, at paths that rules make of the request.
+    Below(PathBuf),
     /// A command that reads lines from its standard input.
     Program(String),
     Syslog(Syslog),
@@ -104,6 +106,8 @@ pub struct AccessLog {
     pub format: Arc<str>,
     /// The format is a format string even if it looks like a name.
     pub is_items: bool,
+    /// Form of the values in lines.
+    pub escapes: Escapes,
     /// Which requests are logged; `None`: all.
     pub condition: Option<LogCondition>,
     /// For files.
@@ -228,7 +232,8 @@ impl LogCondition {
 impl AccessLog {
     pub fn parsed_format(&self) -> Result<Format, FormatError> {
         if self.is_items {
-            Format::parse_items(&self.format)
+            let format = Format::parse_items(&self.format)?;
+            Ok(format.with_escapes(self.escapes))
         } else {
             Format::parse(&self.format)
         }

@@ -8,7 +8,7 @@ use super::{
     Origin, PhpUse, ProgramUser, RequestFieldAction, RequestFieldEdit, Template, Throttle,
     UserDirectories, Visitors, WebDav,
 };
-use saker_http::{Status, conditional::DateRule};
+use saker_http::{Status, conditional::DateRule, range::RangeRules};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -208,6 +208,11 @@ pub struct Files {
     pub ranges_max: u32,
     /// Set by nginx's configuration only.
     pub modified_since: DateRule,
+    /// Set by nginx's configuration only.
+    pub range_rules: RangeRules,
+    /// Tags and dates of files that were changed just now are as good as others. Set by nginx's
+    /// configuration only.
+    pub trusts_young_files: bool,
 }
 
 impl Default for Files {
@@ -232,6 +237,8 @@ impl Default for Files {
             whole_type: None,
             ranges_max: 16,
             modified_since: DateRule::Before,
+            range_rules: RangeRules::Joined,
+            trusts_young_files: false,
         }
     }
 }

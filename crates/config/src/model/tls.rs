@@ -257,6 +257,17 @@ pub struct ListenerTls {
 pub struct AcmeDirectory {
     pub url: String,
     pub external_account: Option<ExternalAccount>,
+    /// Profile to order certificates by; `None`: the authority's own, and `shortlived` for IP
+    /// addresses where that is offered.
+    pub profile: Option<AcmeProfile>,
+}
+
+/// Profile of certificates (draft-ietf-acme-profiles).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcmeProfile {
+    pub name: String,
+    /// Without it nothing is ordered; otherwise the authority's own takes its place.
+    pub is_mandatory: bool,
 }
 
 /// External account binding (RFC 8555 section 7.3.4).
@@ -344,6 +355,7 @@ impl Default for Acme {
             directories: vec![AcmeDirectory {
                 url: Acme::LETS_ENCRYPT.into(),
                 external_account: None,
+                profile: None,
             }],
             email: None,
             challenges: vec![AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01],

@@ -119,7 +119,8 @@ impl BackendAddress {
         };
         let is_host = !host.is_empty()
             && !host.contains(['@', '/', ' '])
-            && (host.starts_with('[') == host.contains(':'));
+            && host.starts_with('[') == host.contains(':')
+            && host.starts_with('[') == host.ends_with(']');
         is_host.then(|| BackendAddress::Tcp {
             host: host.into(),
             port,
@@ -138,6 +139,9 @@ pub struct BackendTls {
     pub checks_time: bool,
     /// Files and directories of CA certificates, instead of the system's.
     pub authorities: Vec<PathBuf>,
+    /// Maximum depth of the chain: 1 is a certificate issued directly by a CA. Set by nginx's
+    /// configuration only.
+    pub depth_max: Option<u32>,
     /// Revocation checks; set by Apache's configuration only.
     pub revocation: Revocation,
     /// Files and directories of revocation lists.
@@ -166,6 +170,7 @@ impl Default for BackendTls {
             checks_name: true,
             checks_time: true,
             authorities: Vec::new(),
+            depth_max: None,
             revocation: Revocation::Off,
             revocation_lists: Vec::new(),
             identity: None,
@@ -299,6 +304,9 @@ pub struct Tuning {
     pub proxy_preface: Option<PrefaceVersion>,
     /// AJP.
     pub secret: Option<Box<str>>,
+    /// FastCGI: texts in the error stream, ahead of the response, that make the response an invalid
+    /// one.
+    pub caught_errors: Arc<[Box<str>]>,
     /// uwsgi: the first and the last byte of the head of a request.
     pub modifiers: (u8, u8),
     /// HTTP/1.1 with a body, and AJP: timeout of the readiness check (Expect: 100-continue, CPing)
@@ -331,6 +339,7 @@ impl Default for Tuning {
             activity: None,
             proxy_preface: None,
             secret: None,
+            caught_errors: Arc::default(),
             modifiers: (0, 0),
             ping_ms: None,
         }

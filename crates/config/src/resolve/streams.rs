@@ -22,6 +22,7 @@ use crate::{
     source::Location,
 };
 use saker_net::proxy_preface::PrefaceVersion;
+use saker_telemetry::access_log::Escapes;
 use std::sync::Arc;
 
 /// Idle limit of a session over UDP.
@@ -87,6 +88,7 @@ impl Maker<'_> {
                 target: log.target.clone(),
                 format: "".into(),
                 is_items: true,
+                escapes: Escapes::Apache,
                 condition: None,
                 rotation: log.rotation,
                 mask: Arc::default(),

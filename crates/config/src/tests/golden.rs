@@ -69,6 +69,30 @@ fn diagnostics_are_as_expected() {
     );
 }
 
+/// Files of newcomers' mistakes have ten at least, each with file, line, column, and the text.
+#[test]
+fn newcomers_of_each_feature_make_ten_mistakes() {
+    let mut features = 0;
+    for entry in fs::read_dir(root().join("tests/config")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if !name.starts_with("newcomer_") || path.extension().is_none_or(|ending| ending != "toml")
+        {
+            continue;
+        }
+        features += 1;
+        let text = fs::read_to_string(path.with_extension("expected")).unwrap();
+        let is_placed = |line: &&str| {
+            let (place, rest) = line.split_once(": ").unwrap_or_default();
+            let is_named = rest.starts_with("error: ") || rest.starts_with("warning: ");
+            is_named && place.split(':').count() == 3
+        };
+        let count = text.lines().filter(is_placed).count();
+        assert!(count >= 10, "{name} has {count}");
+    }
+    assert!(features >= 50, "{features}");
+}
+
 #[test]
 fn no_expectation_without_its_file() {
     for entry in fs::read_dir(root().join("tests/config")).unwrap() {

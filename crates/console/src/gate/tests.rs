@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     exchange::Form,
-    routes::ROUTES,
+    route_table::routes,
     sessions::Proof,
     users::{Change, change_users},
 };
@@ -104,7 +104,7 @@ const OWN: (&str, &str) = ("Sec-Fetch-Site", "same-origin");
 fn no_route_is_open_without_credentials() {
     let fixture = Fixture::new("gate-anonymous");
     let mut closed = 0;
-    for route in ROUTES {
+    for route in routes() {
         let status = fixture.status(route.method, route.path, &[OWN]);
         let is_api = route.path.starts_with("/api/");
         let expected = match route.access {
@@ -134,7 +134,7 @@ fn no_route_is_open_without_credentials() {
 #[test]
 fn each_role_has_its_routes_and_no_others() {
     let fixture = Fixture::new("gate-roles");
-    for route in ROUTES {
+    for route in routes() {
         let (needed, is_of_sites) = match route.access {
             Access::Public => continue,
             Access::Role(needed) => (needed, false),
@@ -201,7 +201,7 @@ fn foreign_hosts_are_refused_before_anything_else() {
         "evil.example:7080",
         "user@127.0.0.1",
     ] {
-        for route in ROUTES {
+        for route in routes() {
             let status = fixture.status(route.method, route.path, &[OWN, cookie, ("Host", host)]);
             assert_eq!(status, 421, "{host} {}", route.path);
         }
@@ -215,7 +215,7 @@ fn foreign_sites_change_nothing_and_read_nothing() {
     let fixture = Fixture::new("gate-sites");
     let cookie = ("Cookie", fixture.cookies[&Role::Administrator].as_str());
     let own = ("Origin", "http://127.0.0.1:7080");
-    for route in ROUTES.iter().filter(|route| route.method == "POST") {
+    for route in routes().filter(|route| route.method == "POST") {
         let status = |fields: &[(&str, &str)]| {
             let mut all = vec![cookie];
             all.extend_from_slice(fields);
@@ -259,6 +259,7 @@ fn foreign_sites_change_nothing_and_read_nothing() {
         assert_eq!(fixture.status("GET", "/", &framed), 403);
         assert_eq!(fixture.status("GET", "/", &[cookie, site]), 403);
         for path in [
+            "/cache/image",
             "/api/v1/status",
             "/api/v1/live/events",
             "/assets/console.js",
@@ -300,8 +301,7 @@ fn planted_cookies_beside_the_own_one_are_none() {
 #[test]
 fn owners_have_few_routes_and_a_site() {
     let fixture = Fixture::new("gate-owners");
-    let own: Vec<&str> = ROUTES
-        .iter()
+    let own: Vec<&str> = routes()
         .filter(|route| matches!(route.access, Access::Site(_)))
         .map(|route| route.path)
         .collect();
@@ -314,18 +314,26 @@ fn owners_have_few_routes_and_a_site() {
             "/passkeys/remove",
             "/requests",
             "/cache",
+            "/cache/entry",
+            "/cache/image",
             "/cache/purge",
             "/site",
             "/site/propose",
             "/site/apply",
             "/site/confirm",
             "/site/roll-back",
+            "/cache/warm",
+            "/cache/warm",
             "/redirects",
             "/redirects/change",
             "/api/v1/requests/events",
             "/api/v1/cache",
             "/api/v1/cache/entries",
+            "/api/v1/cache/body",
             "/api/v1/cache/purge",
+            "/api/v1/cache/warm",
+            "/api/v1/cache/warm",
+            "/api/v1/cache/warm/stop",
             "/api/v1/redirects",
             "/api/v1/redirects/add",
             "/api/v1/redirects/remove",

@@ -223,7 +223,8 @@ fn own_words(text: &[u8]) -> Option<&[u8]> {
             .iter()
             .take_while(|byte| !matches!(byte, b'"' | b'\''))
             .count();
-        return rest.get(..length);
+        // Labels are found without the white space around them, which must not get into a field.
+        return rest.get(..length).map(<[u8]>::trim_ascii);
     }
     let mut rest = text;
     while let Some(at) = rest
@@ -246,6 +247,17 @@ fn own_words(text: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_no_white_space_around_it() {
+        let charsets = Charsets {
+            out: Some(CharsetOut::Own),
+            ..Charsets::default()
+        };
+        let page = b"<?xml version=\"1.0\" encoding=\"\r\n\x0cutf-8\r\n\"?>";
+        let (_, name) = charsets.of_client(b"text/html", page).unwrap();
+        assert_eq!(name, "utf-8");
+    }
 
     #[test]
     fn charsets_of_media_types() {

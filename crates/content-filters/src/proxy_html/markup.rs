@@ -5,6 +5,8 @@
 //! limit is passed on as text. Content of `textarea` and `title` is text (HTML section 13.1.2).
 //! Out of scope: attributes (`attributes`), and the structure of the page.
 
+use std::ops::Deref;
+
 /// Longest tag that is edited.
 pub const TAG_BYTES_MAX: usize = 64 << 10;
 /// Longest script or style sheet that is edited.
@@ -32,10 +34,40 @@ struct RawElement {
     is_passed: bool,
 }
 
+/// Bytes that come at the end and are taken from the beginning. What has been taken goes with the next
+/// push, so that taking a small piece does not copy the rest.
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Buffer {
+    fn push(&mut self, text: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(text);
+    }
+
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let piece = self.get(..bytes).unwrap_or(self).to_vec();
+        self.taken += piece.len();
+        piece
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(self.taken..).unwrap_or_default()
+    }
+}
+
 /// A page that comes piece by piece.
 #[derive(Debug, Default)]
 pub struct Markup {
-    buffer: Vec<u8>,
+    buffer: Buffer,
     raw: Option<RawElement>,
     in_comment: bool,
     /// As far as the buffer has been looked at.
@@ -54,7 +86,7 @@ struct Scan {
 
 impl Markup {
     pub fn push(&mut self, text: &[u8]) {
-        self.buffer.extend_from_slice(text);
+        self.buffer.push(text);
     }
 
     /// Returns the next piece. `is_last`: no more of the page will come. `None`: more is needed.
@@ -77,8 +109,7 @@ impl Markup {
 
     fn take(&mut self, bytes: usize) -> Vec<u8> {
         self.scan = Scan::default();
-        let rest = self.buffer.split_off(bytes.min(self.buffer.len()));
-        std::mem::replace(&mut self.buffer, rest)
+        self.buffer.take(bytes)
     }
 
     /// Markup: it begins with `<`.

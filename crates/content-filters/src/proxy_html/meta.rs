@@ -2,10 +2,13 @@
 //!
 //! Called by: `proxy_html`, with the beginning of a page.
 //! Caveat: a page must not decide how its response is framed or whose cookies it sets: fields of the
-//! connection and of framing are left alone, and so are values with control characters. Elements
-//! about `Content-Type` are taken out, because the charset that they name is no longer the page's.
+//! connection and of framing are left alone, and so are values with control characters and fields
+//! that this server acts on. What a page says about caches can only restrict them: a page may have
+//! come with elements that its author has not written. Elements about `Content-Type` are taken out,
+//! because the charset that they name is no longer the page's.
 //! Out of scope: elements behind the first [`LOOK_BYTES`] bytes.
 
+use saker_http::{Fields, date::parse_date};
 use saker_pipeline::Response;
 use std::ops::Range;
 
@@ -13,7 +16,7 @@ use std::ops::Range;
 pub const LOOK_BYTES: usize = 8 << 10;
 
 /// Fields that no page sets.
-const REFUSED: [&[u8]; 10] = [
+const REFUSED: &[&[u8]] = &[
     b"connection",
     b"keep-alive",
     b"proxy-connection",
@@ -24,6 +27,31 @@ const REFUSED: [&[u8]; 10] = [
     b"set-cookie",
     b"set-cookie2",
     b"date",
+    // Stored pages: validators, age, and who else may get them.
+    b"age",
+    b"etag",
+    b"last-modified",
+    b"cache-groups",
+    b"cache-group-invalidation",
+    b"no-vary-search",
+    b"use-as-dictionary",
+    b"surrogate-key",
+    b"cache-tag",
+    b"xkey",
+    // Becomes Set-Cookie.
+    b"lsc-cookie",
+    b"alt-svc",
+];
+
+/// Beginnings of names by which programs control a server.
+const REFUSED_BEGINNINGS: [&[u8]; 7] = [
+    b"x-litespeed-",
+    b"x-lscache",
+    b"x-litemage",
+    b"x-magento-",
+    b"x-accel-",
+    b"x-sendfile",
+    b"surrogate-",
 ];
 
 /// Sets the fields. The place of the last element that tells the type of the content.
@@ -45,14 +73,52 @@ pub fn apply(response: &mut Response, page: &[u8]) -> Option<Range<usize>> {
         }
         let content = value(text, b"content");
         if let (Some(content), Ok(name)) = (content, std::str::from_utf8(name))
-            && !REFUSED.contains(&&*lower)
+            && !is_refused(&lower)
             && is_name(name)
             && !content.iter().any(u8::is_ascii_control)
         {
-            response.fields_mut().set(name.to_owned(), content.to_vec());
+            set(response.fields_mut(), name, content);
         }
     }
     skipped
+}
+
+/// True for fields that no page sets. Targeted fields (RFC 9213) have any name before the last words.
+fn is_refused(lower: &[u8]) -> bool {
+    REFUSED.contains(&lower)
+        || lower.ends_with(b"-cache-control")
+        || REFUSED_BEGINNINGS
+            .iter()
+            .any(|start| lower.starts_with(start))
+}
+
+/// Sets a field. Those for caches are added to the response's own, which stay in force, and only if
+/// they restrict.
+fn set(fields: &mut Fields, name: &str, content: &[u8]) {
+    match name.to_ascii_lowercase().as_str() {
+        "vary" => fields.append("Vary", content.to_vec()),
+        "cache-control" if restricts(content) => fields.append("Cache-Control", content.to_vec()),
+        // A date may be ahead; anything else means that the page has expired (RFC 9111 section 5.3).
+        "expires" if parse_date(content, 0).is_none() => fields.set("Expires", content.to_vec()),
+        "cache-control" | "expires" => {}
+        _ => fields.set(name.to_owned(), content.to_vec()),
+    }
+}
+
+/// True for a list of directives that forbid sharing or storing.
+fn restricts(content: &[u8]) -> bool {
+    const KNOWN: [&[u8]; 6] = [
+        b"no-cache",
+        b"no-store",
+        b"private",
+        b"must-revalidate",
+        b"proxy-revalidate",
+        b"max-age=0",
+    ];
+    content
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .all(|word| KNOWN.iter().any(|one| one.eq_ignore_ascii_case(word)))
 }
 
 /// The next `meta` element with an `http-equiv`, from `<` to `>`.
@@ -153,6 +219,48 @@ mod tests {
                 .collect();
             assert_eq!(fields(page), (expected, None), "{page}");
         }
+    }
+
+    #[test]
+    fn pages_control_neither_the_server_nor_its_cache() {
+        for name in [
+            "X-LiteSpeed-Purge",
+            "x-litespeed-cache-control",
+            "LSC-Cookie",
+            "X-Accel-Redirect",
+            "X-Sendfile-Temporary",
+            "X-Magento-Tags",
+            "Surrogate-Control",
+            "CDN-Cache-Control",
+            "Any-Cache-Control",
+            "Cache-Group-Invalidation",
+            "ETag",
+            "Alt-Svc",
+        ] {
+            let page = format!("<meta http-equiv={name} content=x>");
+            assert_eq!(fields(&page), (Vec::new(), None), "{name}");
+        }
+        let page = |name: &str, value: &str| {
+            let mut response = Response::new(Status::OK);
+            for (name, value) in [("Cache-Control", "private"), ("Vary", "Cookie")] {
+                response.fields_mut().append(name, value.as_bytes());
+            }
+            let page = format!("<meta http-equiv='{name}' content='{value}'>");
+            apply(&mut response, page.as_bytes());
+            let fields = response.fields();
+            let lines = fields
+                .iter()
+                .filter(|line| line.0.eq_ignore_ascii_case(name));
+            let lines = lines.map(|line| String::from_utf8_lossy(line.1).into_owned());
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(page("Cache-Control", "public, max-age=9"), ["private"]);
+        assert_eq!(page("cache-control", "No-Store"), ["private", "No-Store"]);
+        assert_eq!(page("cache-control", "no-cache, public"), ["private"]);
+        assert_eq!(page("vary", "X"), ["Cookie", "X"]);
+        assert_eq!(page("Expires", "0"), ["0"]);
+        let none: [&str; 0] = [];
+        assert_eq!(page("Expires", "Fri, 01 Jan 2100 00:00:00 GMT"), none);
     }
 
     #[test]

@@ -316,3 +316,16 @@ fn elements_about_types_are_left_out() {
         assert_eq!(content, b"<head><a href=\"/app/x\">", "{piece_bytes}");
     }
 }
+
+/// Bytes that a page of that many small pieces of markup is copied by, in a push of all of it.
+#[test]
+fn small_pieces_do_not_copy_the_rest() {
+    let mut markup = Markup::default();
+    markup.push(&b"<".repeat(1 << 20));
+    let mut pieces = 0;
+    while markup.next(false).is_some() {
+        pieces += 1;
+    }
+    // The last one may begin a tag.
+    assert_eq!(pieces, (1 << 20) - 1);
+}

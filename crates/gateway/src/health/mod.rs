@@ -6,7 +6,10 @@
 //! that are the same (of several hosts) are asked once. Difficulty: a reload makes new members, of
 //! which what was known of the old ones holds on.
 
+mod member_test;
 mod probe;
+
+pub use member_test::test_member;
 
 use crate::pool::Pool;
 use saker_config::model::{Backend, HealthCheck, Member, MemberState, Upstream};

@@ -23,24 +23,58 @@ use tokio::time::timeout;
 /// As much content as is looked at.
 const CONTENT_BYTES_MAX: usize = 64 << 10;
 
+const LATE: &str = "does not answer in time";
+
 /// The error is why it is not well.
 pub async fn ask(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Result<(), String> {
+    match answer(pool, member, check).await? {
+        None => Ok(()),
+        Some(answer) if check.is_passed(&answer) => Ok(()),
+        Some(answer) => Err(format!(
+            "{} {} is answered by {}",
+            check.method.as_str(),
+            check.target,
+            answer.status
+        )),
+    }
+}
+
+/// One connection for one check, within the check's own time limit.
+fn once(member: &Member, check: &HealthCheck) -> Tuning {
+    Tuning {
+        kept_max: 0,
+        connections_max: 0,
+        connect_timeout_ms: check.timeout_ms,
+        ..(*member.tuning).clone()
+    }
+}
+
+/// Only connects: under TLS, up to the end of the handshake.
+pub async fn connect(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Result<(), String> {
+    let tuning = once(member, check);
+    let connecting = pool.acquire(&tuning, 1, true, None);
+    match timeout(Duration::from_millis(check.timeout_ms), connecting).await {
+        Err(_) => Err(LATE.to_owned()),
+        Ok(Err(failure)) => Err(failure.to_string()),
+        Ok(Ok(_)) => Ok(()),
+    }
+}
+
+/// The answer to one check; `None`: it takes connections, and nothing more is asked.
+pub async fn answer(
+    pool: &Rc<Pool>,
+    member: &Member,
+    check: &HealthCheck,
+) -> Result<Option<HealthAnswer>, String> {
     match timeout(
         Duration::from_millis(check.timeout_ms),
         attempt(pool, member, check),
     )
     .await
     {
-        Err(_) => Err("does not answer in time".to_owned()),
+        Err(_) => Err(LATE.to_owned()),
         Ok(Err(failure)) => Err(failure.to_string()),
-        Ok(Ok(None)) => Ok(()),
-        Ok(Ok(Some(answer))) if check.is_passed(&answer) => Ok(()),
-        Ok(Ok(Some(answer))) => Err(format!(
-            "{} {} is answered by {}",
-            check.method.as_str(),
-            check.target,
-            answer.status
-        )),
+        Ok(Ok(answer)) => Ok(answer),
     }
 }
 
@@ -50,13 +84,7 @@ async fn attempt(
     member: &Member,
     check: &HealthCheck,
 ) -> Result<Option<HealthAnswer>, Failure> {
-    // One connection for one check, within the check's own time limit.
-    let tuning = Tuning {
-        kept_max: 0,
-        connections_max: 0,
-        connect_timeout_ms: check.timeout_ms,
-        ..(*member.tuning).clone()
-    };
+    let tuning = once(member, check);
     let context = ExchangeContext::new(Rc::default());
     let protocol = member.backend.protocol;
     if check.method == HealthMethod::Connect

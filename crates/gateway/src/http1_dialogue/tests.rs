@@ -42,6 +42,7 @@ fn requests_of_http10_end_their_connection() {
     let terms = RequestTerms {
         asks_first: true,
         is_http10: true,
+        closes: false,
     };
     let (mut dialogue, head) = begun_with("POST", &[("Upgrade", "x")], Some(3), terms);
     assert!(head.starts_with("POST /a?b HTTP/1.0\r\nHost: app:8080\r\n"));

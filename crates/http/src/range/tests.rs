@@ -182,3 +182,72 @@ proptest! {
         resolve(value.as_bytes(), length, parts_max);
     }
 }
+
+/// nginx 1.22's outcomes, of 11 bytes.
+#[test]
+fn ranges_as_asked() {
+    let check = |value: &str, length, want: RangeOutcome| {
+        let found = resolve_by(RangeRules::AsAsked, value.as_bytes(), length, 3);
+        assert_eq!(found, want, "{value} of {length}");
+    };
+    for invalid in [
+        "-",
+        "a",
+        "5-2",
+        "1-3,",
+        ",1-3",
+        "1-3,,5-6",
+        "1-2,x",
+        "1-2;3-4",
+        "-0",
+        "11-",
+        "99-100",
+        "1-99999999999999999999",
+        "-99999999999999999999",
+        "- 5",
+        "1 2-3",
+        " ",
+        "1-2 3",
+    ] {
+        check(&format!("bytes={invalid}"), 11, Unsatisfiable);
+    }
+    check("bytes=", 11, Whole);
+    check("items=1-2", 11, Whole);
+    check("bytes= 1 - 3 ", 11, One(bytes(1, 3)));
+    check("BYTES=-100", 11, One(bytes(0, 10)));
+    check("bytes=3-", 11, One(bytes(3, 10)));
+    check("bytes=1-3,2-4", 11, Many(vec![bytes(1, 3), bytes(2, 4)]));
+    check("bytes=1-2,99-100", 11, One(bytes(1, 2)));
+    // More bytes than the whole has.
+    check("bytes=0-,0-", 11, Whole);
+    check("bytes=0-8,2-4", 11, Whole);
+    check("bytes=0-7,2-4", 11, Many(vec![bytes(0, 7), bytes(2, 4)]));
+    // More parts than allowed; those that are unsatisfiable do not count.
+    check("bytes=0-0,2-2,4-4,6-6", 11, Whole);
+    check(
+        "bytes=0-0,2-2,4-4,66-66",
+        11,
+        Many(vec![bytes(0, 0), bytes(2, 2), bytes(4, 4)]),
+    );
+    check("bytes=0-0", 0, Whole);
+    check("bytes=-1", 0, Whole);
+    check("bytes=1-2", 0, Unsatisfiable);
+    let none = resolve_by(RangeRules::AsAsked, b"bytes=x", 11, 0);
+    assert_eq!(none, Whole);
+}
+
+proptest! {
+    #[test]
+    fn what_is_sent_as_asked_is_no_more_than_the_whole(
+        value in "bytes=[0-9, -]{0,24}", length in 0u64..40, parts_max in 0usize..6
+    ) {
+        let outcome = resolve_by(RangeRules::AsAsked, value.as_bytes(), length, parts_max);
+        let parts = match outcome {
+            One(part) => vec![part],
+            Many(parts) => { prop_assert!(parts.len() > 1 && parts.len() <= parts_max); parts }
+            Whole | Unsatisfiable => return Ok(()),
+        };
+        prop_assert!(parts.iter().all(|part| part.first <= part.last && part.last < length));
+        prop_assert!(parts.iter().map(|part| part.len()).sum::<u64>() <= length);
+    }
+}

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use saker_http::{HeadIndex, HeadView};
 
 fn repaired(text: &[u8]) -> Repaired {
-    repair(text, 1000, true)
+    repair(text, 1000, Repair::Unsafe)
 }
 
 fn head(text: &str) -> String {
     match repaired(text.as_bytes()) {
-        Repaired::Head { head, consumed } => {
+        Repaired::Head { head, consumed, .. } => {
             assert_eq!(consumed, text.len(), "{text}");
             String::from_utf8(head).unwrap()
         }
@@ -149,32 +149,88 @@ fn folded_lines_are_joined() {
             Some(fields) => Repaired::Head {
                 head: format!("{line}{fields}\r\n").into_bytes(),
                 consumed: text.len(),
+                is_uniform: false,
             },
         };
-        for is_unsafe in [false, true] {
-            assert_eq!(repair(text.as_bytes(), 1000, is_unsafe), want, "{fields:?}");
+        for how in [Repair::Folded, Repair::Unsafe] {
+            assert_eq!(repair(text.as_bytes(), 1000, how), want, "{fields:?}");
         }
     }
     // What else is not strict stays so, and is refused when the new head is read.
     let odd = b"GET / HTTP/1.0  \r\nA: b\r\n c\r\n\r\n";
-    let Repaired::Head { head, .. } = repair(odd, 1000, false) else {
+    let Repaired::Head { head, .. } = repair(odd, 1000, Repair::Folded) else {
         panic!("not joined");
     };
     assert!(parse_request(&head, &RequestLimits::default(), &mut HeadIndex::default()).is_err());
 }
 
 #[test]
+fn line_feeds_become_line_ends() {
+    let outcome = |text: &[u8]| repair(text, 1000, Repair::LineFeeds);
+    let head = |text: &str, consumed, is_uniform| Repaired::Head {
+        head: text.as_bytes().to_vec(),
+        consumed,
+        is_uniform,
+    };
+    let whole = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(
+        outcome(b"GET / HTTP/1.1\nHost: a\n\nmore"),
+        head(whole, 24, true)
+    );
+    assert_eq!(
+        outcome(b"\n\nGET / HTTP/1.1\nHost: a\n\n"),
+        head(whole, 26, true)
+    );
+    assert_eq!(
+        outcome(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+        head(whole, 31, true)
+    );
+    // Others may see another end: such a request is the last one.
+    for mixed in [
+        "GET / HTTP/1.1\r\nHost: a\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\n",
+        "GET / HTTP/1.1\nHost: a\n\r\n",
+    ] {
+        assert_eq!(
+            outcome(mixed.as_bytes()),
+            head(whole, mixed.len(), false),
+            "{mixed:?}"
+        );
+    }
+    assert_eq!(outcome(b"GET / HTTP/1.1\nHost: a\n"), Repaired::Partial);
+    assert_eq!(outcome(b"\n\n\n"), Repaired::Partial);
+    assert_eq!(outcome(&[b'\n'; 1000]), Repaired::Refused(None));
+    // A CR within a line stays, and is refused with the new head.
+    let Repaired::Head { head, .. } = outcome(b"GET / HTTP/1.1\nHost: a\rb\n\n") else {
+        panic!("not rewritten");
+    };
+    assert!(parse_request(&head, &RequestLimits::default(), &mut HeadIndex::default()).is_err());
+    assert!(is_repairable(RejectReason::EmptyLines, Repair::LineFeeds));
+    assert!(!is_repairable(RejectReason::FoldedLine, Repair::LineFeeds));
+    assert!(!is_repairable(RejectReason::BareLineFeed, Repair::Folded));
+}
+
+#[test]
 fn waiting_ends_at_the_limit() {
     let text = [b"GET / HTTP/1.0\nA: ".as_slice(), &[b'a'; 2000]].concat();
-    assert_eq!(repair(&text[..999], 1000, true), Repaired::Partial);
-    assert_eq!(repair(&text[..1000], 1000, true), Repaired::Refused(None));
+    assert_eq!(
+        repair(&text[..999], 1000, Repair::Unsafe),
+        Repaired::Partial
+    );
+    assert_eq!(
+        repair(&text[..1000], 1000, Repair::Unsafe),
+        Repaired::Refused(None)
+    );
     for (reason, folds, all) in [
         (RejectReason::LengthAndTransferEncoding, false, false),
         (RejectReason::FoldedLine, true, true),
         (RejectReason::BadHost, false, true),
     ] {
         assert_eq!(
-            (is_repairable(reason, false), is_repairable(reason, true)),
+            (
+                is_repairable(reason, Repair::Folded),
+                is_repairable(reason, Repair::Unsafe)
+            ),
             (folds, all)
         );
     }
@@ -189,7 +245,8 @@ proptest! {
         is_unsafe: bool,
     ) {
         let text = format!("{line}\r\n{}\n\n", fields.join("\n"));
-        if let Repaired::Head { head, .. } = repair(text.as_bytes(), 1 << 16, is_unsafe) {
+        let how = if is_unsafe { Repair::Unsafe } else { Repair::Folded };
+        if let Repaired::Head { head, .. } = repair(text.as_bytes(), 1 << 16, how) {
             let mut index = HeadIndex::default();
             if let Ok(Parsed::Complete { head_bytes }) = parse_request(&head, &RequestLimits::default(), &mut index) {
                 prop_assert_eq!(head_bytes, head.len());

@@ -4,12 +4,12 @@
 //! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was
 //! at work. What a driver must not do (two heads, content before the head) is asserted and ignored.
 
-use saker_http_mux::Priority;
+use saker_http_mux::{MethodFacts, Priority};
 
 use super::Connection;
 use crate::error::ErrorCode;
 use crate::frame::{self, FRAME_BYTES_MIN, FrameHeader, HEADER_BYTES, STREAM_ID_MAX, flag, kind};
-use crate::hpack::{Encoder, Indexing};
+use crate::hpack::Encoder;
 use crate::settings::Role;
 use crate::stream::{Stream, StreamId};
 
@@ -30,44 +30,8 @@ pub enum OpenError {
     Exhausted,
 }
 
-/// Appends the fields of a head. Pseudo-fields come first (RFC 9113 section 8.3).
-pub struct HeadEncoder<'a> {
-    hpack: &'a mut Encoder,
-    out: &'a mut Vec<u8>,
-    is_head_request: bool,
-    is_connect: bool,
-}
-
-impl HeadEncoder<'_> {
-    /// `:status` of a response.
-    pub fn status(&mut self, status: u16) {
-        self.hpack.status(status, self.out);
-    }
-
-    /// A pseudo-field of a request, with its colon.
-    pub fn pseudo(&mut self, name: &[u8], value: &[u8]) {
-        if name == b":method" {
-            (self.is_head_request, self.is_connect) = (value == b"HEAD", value == b"CONNECT");
-        }
-        let indexing = if name == b":path" {
-            Indexing::Without
-        } else {
-            Indexing::Add
-        };
-        self.hpack.field(name, value, indexing, self.out);
-    }
-
-    /// A field; the name in any case, the value without line ends or white space around, which is
-    /// the caller's to know.
-    pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
-        self.hpack.field(name, value, indexing, self.out);
-    }
-
-    /// Fields encoded before, by [`crate::hpack::encode_stateless`].
-    pub fn raw(&mut self, block: &[u8]) {
-        self.out.extend_from_slice(block);
-    }
-}
+/// Appends the fields of a head.
+pub type HeadEncoder<'a> = saker_http_mux::HeadEncoder<'a, Encoder>;
 
 impl Connection {
     /// Server: the final response head. Returns whether the stream was there to be answered.
@@ -154,7 +118,8 @@ impl Connection {
             self.peer.initial_window_bytes,
             self.limits.stream_window_bytes,
         );
-        (stream.is_head_request, stream.is_tunnel) = self.write_block(id, end_stream, out, encode);
+        let method = self.write_block(id, end_stream, out, encode);
+        (stream.is_head_request, stream.is_tunnel) = (method.is_head, method.is_connect);
         (stream.head_sent, stream.local_ended) = (true, end_stream);
         self.streams.note_used(id);
         self.streams.insert(stream, Priority::default());
@@ -285,25 +250,19 @@ impl Connection {
         self.streams.set_priority(stream, priority);
     }
 
-    /// Returns whether the method was HEAD and whether it was CONNECT.
     fn write_block(
         &mut self,
         stream: StreamId,
         end_stream: bool,
         out: &mut Vec<u8>,
         encode: impl FnOnce(&mut HeadEncoder<'_>),
-    ) -> (bool, bool) {
+    ) -> MethodFacts {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
         self.encoder.begin(out);
-        let mut encoder = HeadEncoder {
-            hpack: &mut self.encoder,
-            out,
-            is_head_request: false,
-            is_connect: false,
-        };
+        let mut encoder = HeadEncoder::new(&mut self.encoder, out);
         encode(&mut encoder);
-        let method = (encoder.is_head_request, encoder.is_connect);
+        let method = encoder.method();
         frame_block(stream, end_stream, start, out);
         method
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use saker_http_mux::dynamic_table::entry_size;
 use saker_http_mux::field_index::{self, FieldIndex};
-use saker_http_mux::{Indexing, huffman, integer};
+use saker_http_mux::{FieldEncoder, Indexing, huffman, integer};
 
 /// We never keep more, whatever the peer offers.
 const TABLE_BYTES_MAX: usize = TABLE_BYTES_INITIAL;
@@ -72,34 +72,6 @@ impl Encoder {
         }
     }
 
-    /// `:status`, from 100 to 999.
-    #[inline]
-    pub fn status(&mut self, status: u16, out: &mut Vec<u8>) {
-        match indexed_status(status) {
-            Some(byte) => out.push(byte),
-            None => self.field(STATUS_NAME, &digits(status), Indexing::Add, out),
-        }
-    }
-
-    /// One field; the name in any case.
-    pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
-        let static_name = static_table::name_index(name);
-        if indexing == Indexing::Never {
-            return literal(NEVER, static_name.unwrap_or(0), name, value, out);
-        }
-        let index = match self.find(static_name, name, value) {
-            Match::Field(index) => return encode(INDEXED, index, out),
-            Match::Name(index) => index,
-            Match::None => 0,
-        };
-        // An entry of most of the table would evict what else is there, for one field.
-        if indexing == Indexing::Without || entry_size(name, value) > self.table.size_max() / 2 {
-            return literal(WITHOUT, index, name, value, out);
-        }
-        literal(ADD, index, name, value, out);
-        self.table.insert(static_name, name, value);
-    }
-
     /// Size of the table's entries as RFC 7541 section 4.1 counts it.
     pub fn table_bytes(&self) -> usize {
         self.table.size()
@@ -127,6 +99,34 @@ impl Encoder {
             }
             field_index::Match::None => static_name.map_or(Match::None, Match::Name),
         }
+    }
+}
+
+impl FieldEncoder for Encoder {
+    #[inline]
+    fn status(&mut self, status: u16, out: &mut Vec<u8>) {
+        match indexed_status(status) {
+            Some(byte) => out.push(byte),
+            None => self.field(STATUS_NAME, &digits(status), Indexing::Add, out),
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
+        let static_name = static_table::name_index(name);
+        if indexing == Indexing::Never {
+            return literal(NEVER, static_name.unwrap_or(0), name, value, out);
+        }
+        let index = match self.find(static_name, name, value) {
+            Match::Field(index) => return encode(INDEXED, index, out),
+            Match::Name(index) => index,
+            Match::None => 0,
+        };
+        // An entry of most of the table would evict what else is there, for one field.
+        if indexing == Indexing::Without || entry_size(name, value) > self.table.size_max() / 2 {
+            return literal(WITHOUT, index, name, value, out);
+        }
+        literal(ADD, index, name, value, out);
+        self.table.insert(static_name, name, value);
     }
 }
 

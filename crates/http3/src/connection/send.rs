@@ -6,11 +6,11 @@
 
 use super::Connection;
 use crate::frame::{FrameHeader, kind};
-use crate::qpack::{Encoder, Indexing, STATELESS_PREFIX};
+use crate::qpack::{Encoder, STATELESS_PREFIX};
 use crate::settings::Role;
 use crate::stream::Stream;
 use crate::varint;
-use saker_http_mux::Priority;
+use saker_http_mux::{MethodFacts, Priority};
 
 /// Type, and a length of two bytes, which is enough for most sections.
 const FIELDS_HEADER_BYTES: usize = 3;
@@ -23,44 +23,8 @@ pub enum OpenError {
     GoingAway,
 }
 
-/// Appends the fields of a head. Pseudo-fields come first (RFC 9114 section 4.3).
-pub struct HeadEncoder<'a> {
-    qpack: &'a mut Encoder,
-    out: &'a mut Vec<u8>,
-    is_head_request: bool,
-    is_connect: bool,
-}
-
-impl HeadEncoder<'_> {
-    /// `:status` of a response.
-    pub fn status(&mut self, status: u16) {
-        self.qpack.status(status, self.out);
-    }
-
-    /// A pseudo-field of a request, with its colon.
-    pub fn pseudo(&mut self, name: &[u8], value: &[u8]) {
-        if name == b":method" {
-            (self.is_head_request, self.is_connect) = (value == b"HEAD", value == b"CONNECT");
-        }
-        let indexing = if name == b":path" {
-            Indexing::Without
-        } else {
-            Indexing::Add
-        };
-        self.qpack.field(name, value, indexing, self.out);
-    }
-
-    /// A field; the name in any case, the value without line ends or white space around, which is
-    /// the caller's to know.
-    pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
-        self.qpack.field(name, value, indexing, self.out);
-    }
-
-    /// Fields encoded before, by [`crate::qpack::encode_stateless`].
-    pub fn raw(&mut self, lines: &[u8]) {
-        self.out.extend_from_slice(lines);
-    }
-}
+/// Appends the fields of a head.
+pub type HeadEncoder<'a> = saker_http_mux::HeadEncoder<'a, Encoder>;
 
 /// The header of a DATA frame, for content that the driver puts behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,10 +122,10 @@ impl Connection {
         if self.role != Role::Client || self.is_ending() {
             return Err(OpenError::GoingAway);
         }
-        let (is_head_request, is_tunnel) = self.write_fields(stream, out, encode);
+        let method = self.write_fields(stream, out, encode);
         let opened = Stream {
-            is_head_request,
-            is_tunnel,
+            is_head_request: method.is_head,
+            is_tunnel: method.is_connect,
             head_sent: true,
             local_ended: end_stream,
             ..Stream::new()
@@ -233,24 +197,18 @@ impl Connection {
         }
     }
 
-    /// Returns whether the method was HEAD and whether it was CONNECT.
     fn write_fields(
         &mut self,
         stream: u64,
         out: &mut Vec<u8>,
         encode: impl FnOnce(&mut HeadEncoder<'_>),
-    ) -> (bool, bool) {
+    ) -> MethodFacts {
         let start = out.len();
         out.extend_from_slice(&[0; FIELDS_HEADER_BYTES]);
         self.encoder.begin(out);
-        let mut encoder = HeadEncoder {
-            qpack: &mut self.encoder,
-            out,
-            is_head_request: false,
-            is_connect: false,
-        };
+        let mut encoder = HeadEncoder::new(&mut self.encoder, out);
         encode(&mut encoder);
-        let method = (encoder.is_head_request, encoder.is_connect);
+        let method = encoder.method();
         self.encoder.finish(stream, out);
         write_fields_header(start, out);
         method

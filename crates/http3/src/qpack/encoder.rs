@@ -17,7 +17,7 @@ use super::{Indexing, QpackError, STATELESS_PREFIX, static_table};
 use saker_http_mux::dynamic_table::{ENTRY_OVERHEAD, entry_size};
 use saker_http_mux::field_index::{FieldIndex, Match};
 use saker_http_mux::integer::Cursor;
-use saker_http_mux::{huffman, integer};
+use saker_http_mux::{FieldEncoder, huffman, integer};
 use std::collections::VecDeque;
 
 /// We never keep more, whatever the peer offers.
@@ -128,42 +128,6 @@ impl Encoder {
         if let Some(current) = self.current.take().filter(|current| current.required > 0) {
             self.finish_with_references(current, stream, out);
         }
-    }
-
-    /// `:status`, from 100 to 999.
-    #[inline]
-    pub fn status(&mut self, status: u16, out: &mut Vec<u8>) {
-        match indexed_status(status) {
-            Some(index) => integer::encode(INDEXED.0 | INDEXED_STATIC, INDEXED.1, index, out),
-            None => self.field(STATUS_NAME, &digits(status), Indexing::Add, out),
-        }
-    }
-
-    /// One field; the name in any case.
-    pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
-        let static_name = static_table::name_index(name);
-        if indexing != Indexing::Never
-            && let Some(index) =
-                static_name.and_then(|index| static_table::pair_index(index, value))
-        {
-            return integer::encode(INDEXED.0 | INDEXED_STATIC, INDEXED.1, index, out);
-        }
-        let mut place = static_name.map_or(Name::None, Name::Static);
-        if indexing != Indexing::Never && self.capacity > 0 {
-            match self.find(static_name, name, value) {
-                Found::Field(entry) => return self.indexed(entry, out),
-                // It is on its way: a round trip later it can be referred to.
-                Found::Coming => {}
-                Found::Name(entry) if static_name.is_none() => {
-                    // Referred to before anything is evicted for this field.
-                    self.refer(entry);
-                    self.insert(static_name, name, value, indexing);
-                    place = Name::Entry(entry);
-                }
-                _ => self.insert(static_name, name, value, indexing),
-            }
-        }
-        self.literal(place, indexing == Indexing::Never, name, value, out);
     }
 
     /// Bytes from the peer's decoder stream (RFC 9204 section 4.4).
@@ -372,6 +336,42 @@ impl Encoder {
             .filter(|count| *count <= self.inserted && increment > 0);
         self.acknowledged = acknowledged.ok_or(QpackError::BadIncrement)?;
         Ok(())
+    }
+}
+
+impl FieldEncoder for Encoder {
+    #[inline]
+    fn status(&mut self, status: u16, out: &mut Vec<u8>) {
+        match indexed_status(status) {
+            Some(index) => integer::encode(INDEXED.0 | INDEXED_STATIC, INDEXED.1, index, out),
+            None => self.field(STATUS_NAME, &digits(status), Indexing::Add, out),
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
+        let static_name = static_table::name_index(name);
+        if indexing != Indexing::Never
+            && let Some(index) =
+                static_name.and_then(|index| static_table::pair_index(index, value))
+        {
+            return integer::encode(INDEXED.0 | INDEXED_STATIC, INDEXED.1, index, out);
+        }
+        let mut place = static_name.map_or(Name::None, Name::Static);
+        if indexing != Indexing::Never && self.capacity > 0 {
+            match self.find(static_name, name, value) {
+                Found::Field(entry) => return self.indexed(entry, out),
+                // It is on its way: a round trip later it can be referred to.
+                Found::Coming => {}
+                Found::Name(entry) if static_name.is_none() => {
+                    // Referred to before anything is evicted for this field.
+                    self.refer(entry);
+                    self.insert(static_name, name, value, indexing);
+                    place = Name::Entry(entry);
+                }
+                _ => self.insert(static_name, name, value, indexing),
+            }
+        }
+        self.literal(place, indexing == Indexing::Never, name, value, out);
     }
 }
 

@@ -20,7 +20,7 @@ mod static_table;
 
 pub use decoder::{Decoder, Section};
 pub use encoder::{Encoder, encode_stateless, encode_status_stateless};
-pub use saker_http_mux::{FieldSink, Indexing, NameKind};
+pub use saker_http_mux::{FieldEncoder, FieldSink, Indexing, NameKind};
 
 use saker_http_mux::CodingError;
 use std::fmt;

@@ -6,8 +6,13 @@
 //! Out of scope: checking the token (`saker_identity::token`).
 
 use super::state::{Identities, PersonalResponse, grant, is_allowed, uncached};
+use crate::ambiguous_credentials::is_ambiguous;
 use saker_config::model::{AuthRules, JwtRules};
-use saker_http::{Status, query};
+use saker_http::{
+    KnownField, Status,
+    cookies::cookies_with_commas,
+    query::{self, form_decoded},
+};
 use saker_identity::{Claims, KeySet, TokenError, TokenRules, token};
 use saker_pipeline::{Exchange, Response, Verdict};
 use saker_telemetry::{error_log, message};
@@ -19,30 +24,49 @@ pub struct Presented {
     is_in_field: bool,
 }
 
-/// The token of a request: of the first place that has one.
-pub fn token_of(exchange: &Exchange, jwt: &JwtRules) -> Option<Presented> {
-    let view = exchange.head.view();
-    if let Some(token) = view.first("authorization").and_then(bearer) {
-        return Some(Presented {
-            token: token.to_vec(),
-            is_in_field: true,
-        });
+/// Tokens of a request.
+pub enum Tokens {
+    None,
+    One(Presented),
+    /// Different ones, or several lines of `Authorization`: a program could take another one than
+    /// the server checks (RFC 6750 section 2).
+    Several,
+}
+
+/// The token of a request, in whichever of the places it is. Names of parameters are decoded, and
+/// cookies and parameters are split wherever some program splits them.
+pub fn tokens_of(exchange: &Exchange, jwt: &JwtRules) -> Tokens {
+    if is_ambiguous(exchange) {
+        return Tokens::Several;
     }
-    let of_cookie = || {
-        view.cookie(jwt.cookie.as_ref()?.as_bytes())
-            .map(<[u8]>::to_vec)
-    };
-    let of_query = || {
-        let value = query::value(exchange.query.as_deref()?, jwt.query.as_ref()?.as_bytes())?;
-        Some(query::form_decoded(value).into_owned())
-    };
-    let token = of_cookie()
-        .or_else(of_query)
-        .filter(|token| !token.is_empty())?;
-    Some(Presented {
-        token,
-        is_in_field: false,
-    })
+    let view = exchange.head.view();
+    let in_field = view.first("authorization").and_then(bearer);
+    let mut all: Vec<Vec<u8>> = in_field.map(<[u8]>::to_vec).into_iter().collect();
+    if let Some(name) = &jwt.cookie {
+        let cookies = cookies_with_commas(view.lines(KnownField::Cookie));
+        let named = cookies.filter(|cookie| cookie.name == name.as_bytes());
+        all.extend(named.filter_map(|cookie| Some(cookie.value?.to_vec())));
+    }
+    if let (Some(name), Some(query)) = (&jwt.query, exchange.query.as_deref()) {
+        let parameters = query::parameters_with_semicolons(query);
+        let named =
+            parameters.filter(|parameter| *form_decoded(parameter.name) == *name.as_bytes());
+        all.extend(named.filter_map(|parameter| Some(form_decoded(parameter.value?).into_owned())));
+    }
+    let is_in_field = in_field.is_some();
+    let mut all = all.into_iter().filter(|token| !token.is_empty());
+    match all.next() {
+        None => Tokens::None,
+        Some(token) if all.any(|other| other != token) => Tokens::Several,
+        Some(token) => Tokens::One(Presented { token, is_in_field }),
+    }
+}
+
+/// The refusal of a request with several tokens.
+pub fn several(exchange: &Exchange, rules: &AuthRules) -> Response {
+    log(exchange, "the request has several tokens");
+    let error = ("invalid_request", "the request has several tokens");
+    challenge(rules, Status::BAD_REQUEST, Some(error))
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {

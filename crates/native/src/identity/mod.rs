@@ -18,6 +18,7 @@ mod state;
 pub use session_keys::SESSION_KEY_FILE;
 pub use state::Identities;
 
+use bearer::Tokens;
 use saker_config::model::AuthRules;
 use saker_http::Status;
 use saker_pipeline::{Exchange, Filter, LocalFuture, Response, Step, Verdict, done};
@@ -88,10 +89,12 @@ impl Identities {
         {
             return Verdict::Answer(answer);
         }
-        if let Some(jwt) = &rules.jwt
-            && let Some(token) = bearer::token_of(exchange, jwt)
-        {
-            return self.by_token(exchange, rules, jwt, token).await;
+        if let Some(jwt) = &rules.jwt {
+            match bearer::tokens_of(exchange, jwt) {
+                Tokens::One(token) => return self.by_token(exchange, rules, jwt, token).await,
+                Tokens::Several => return Verdict::Answer(bearer::several(exchange, rules)),
+                Tokens::None => {}
+            }
         }
         match (&rules.oidc, &rules.jwt) {
             (Some(oidc), _) => self.by_session(exchange, rules, oidc).await,

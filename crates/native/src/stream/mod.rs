@@ -9,7 +9,7 @@ mod log;
 use saker_config::model::{AccessLogTarget, Stream};
 use saker_pipeline::Generation;
 use saker_rate_limits::{Counted, SessionCounts};
-use saker_stream_proxy::{Action, Session, StreamRules, status};
+use saker_stream_proxy::{Action, NextAction, Session, StreamRules, status};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -82,9 +82,9 @@ impl StreamRules for NativeStreamRules {
 
     fn prepare(&self, _: &mut Session) {}
 
-    fn action(&self, session: &mut Session) -> Action {
+    fn action<'a>(&'a self, session: &'a mut Session) -> NextAction<'a> {
         let Some(stream) = self.of(session) else {
-            return Action::End(status::INTERNAL_ERROR);
+            return Action::End(status::INTERNAL_ERROR).into();
         };
         let client = session.client.ip().to_canonical();
         let is_unix = session.is_unix();
@@ -103,13 +103,13 @@ impl StreamRules for NativeStreamRules {
                 let upstream = Arc::clone(&target.upstream);
                 let preface = target.preface;
                 session.preface = preface;
-                Action::Proxy(upstream, Vec::new())
+                Action::Proxy(upstream, Vec::new()).into()
             }
             None => {
                 let name = name.as_deref().unwrap_or("-");
                 let facts = format_args!("no route of {} takes {name:?}", stream.origin);
                 error_log::log_client(&message::STREAM_REFUSED, session.client, facts);
-                Action::End(status::FORBIDDEN)
+                Action::End(status::FORBIDDEN).into()
             }
         }
     }

@@ -64,7 +64,7 @@ async fn groups_end_with_whoever_forgets_them() {
     drop(started.program);
     // The stream ends when its last holder closes it.
     assert_eq!(output.read(&mut [0; 8]).unwrap(), 0);
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(50));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::{
 };
 use saker_config::model::AccessLogTarget;
 use saker_nginx_syntax::Directive;
-use saker_telemetry::error_log::Syslog;
+use saker_telemetry::{access_log::Escapes, error_log::Syslog};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// One `access_log`.
@@ -23,6 +23,8 @@ pub struct LogUse {
     pub format: Box<str>,
     /// The request is logged if its value is neither empty nor `0`.
     pub condition: Option<Text>,
+    /// The path below the target's directory, where it has variables.
+    pub path: Option<Text>,
 }
 
 /// Settings of the module.
@@ -50,29 +52,32 @@ pub fn access_log(
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let path = directive.argument(0);
-    let before = conf.logs.take().unwrap_or_default();
-    if path == "off" {
+    let before = conf.logs.take();
+    // `off` counts for its block, wherever it stands there.
+    if path == "off" || before.as_ref().is_some_and(|logs| logs.is_empty()) {
         conf.logs = Some(Arc::default());
         return Ok(());
     }
+    let before = before.unwrap_or_default();
     let mut log = LogUse {
         target: target(path, reading)?,
         format: "combined".into(),
         condition: None,
+        path: None,
     };
-    if path.contains('$') {
-        let help = "name one file; its lines may have the variable";
-        reading.report.warn(
-            directive,
-            "a log file with variables in its name is not written",
-            Some(help.into()),
-        );
-        conf.logs = Some(before);
-        return Ok(());
+    if let AccessLogTarget::File(file) = &log.target
+        && path.contains('$')
+    {
+        let (directory, rest) = split_path(&file.to_string_lossy());
+        log.path = Some(reading.text(&rest)?);
+        log.target = AccessLogTarget::Below(directory.into());
     }
     for (index, word) in directive.texts().enumerate().skip(1) {
         match word.split_once('=') {
             Some(("if", text)) => log.condition = Some(reading.text(text)?),
+            Some(("buffer" | "gzip", _)) if log.path.is_some() => {
+                return Err("buffered logs cannot have variables in name".to_owned());
+            }
             Some(("buffer" | "flush" | "gzip", _)) => {}
             None if word == "gzip" => {}
             _ if index == 1 => log.format = word.into(),
@@ -81,6 +86,15 @@ pub fn access_log(
     }
     conf.logs = Some(before.iter().cloned().chain([log]).collect());
     Ok(())
+}
+
+/// Splits a path with variables: the directory before the first one, and what is below.
+fn split_path(path: &str) -> (String, String) {
+    let variable = path.find('$').unwrap_or(path.len());
+    let fixed = path.get(..variable).and_then(|fixed| fixed.rfind('/'));
+    let end = fixed.map_or(0, |at| at + 1);
+    let (directory, rest) = path.split_at(end);
+    (directory.to_owned(), rest.to_owned())
 }
 
 fn target(text: &str, reading: &Reading<'_>) -> Result<AccessLogTarget, String> {
@@ -94,28 +108,19 @@ fn target(text: &str, reading: &Reading<'_>) -> Result<AccessLogTarget, String> 
     })
 }
 
-/// Escaping of values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Escape {
-    #[default]
-    Default,
-    Json,
-    None,
-}
-
 /// A `log_format`: items of the access log, and the variables that are noted for it.
 #[derive(Clone, Debug, Default)]
 pub struct Format {
     pub items: String,
     /// Names of notes with their variables.
     pub notes: Vec<(Box<str>, Variable)>,
-    pub escape: Escape,
+    pub escape: Escapes,
 }
 
 impl Format {
     /// Returns true if a variable without a value is empty, not a hyphen.
     pub fn is_bare(&self) -> bool {
-        self.escape != Escape::Default
+        self.escape != Escapes::Hexadecimal
     }
 }
 
@@ -141,14 +146,14 @@ pub fn log_format(directive: &Directive, reading: &mut Reading<'_>) -> Result<Fo
 pub fn format_text(
     directive: &Directive,
     reading: &mut Reading<'_>,
-) -> Result<(Text, Escape), String> {
-    let mut escape = Escape::Default;
+) -> Result<(Text, Escapes), String> {
+    let mut escape = Escapes::Hexadecimal;
     let mut source = String::new();
     for word in directive.texts().skip(1) {
         match word.strip_prefix("escape=") {
-            Some("default") => escape = Escape::Default,
-            Some("json") => escape = Escape::Json,
-            Some("none") => escape = Escape::None,
+            Some("default") => escape = Escapes::Hexadecimal,
+            Some("json") => escape = Escapes::Json,
+            Some("none") => escape = Escapes::Unescaped,
             Some(other) => return Err(format!("unknown log format escaping \"{other}\"")),
             None => source.push_str(word),
         }
@@ -157,7 +162,7 @@ pub fn format_text(
 }
 
 /// Translates a format.
-pub fn translate(text: &Text, escape: Escape, format_name: &str) -> Format {
+pub fn translate(text: &Text, escape: Escapes, format_name: &str) -> Format {
     let mut format = Format {
         escape,
         ..Format::default()
@@ -177,7 +182,7 @@ pub fn translate(text: &Text, escape: Escape, format_name: &str) -> Format {
             }
             Part::Capture(_) => {}
             Part::Variable(variable) => {
-                match item(variable).filter(|_| escape == Escape::Default) {
+                match item(variable).filter(|_| escape == Escapes::Hexadecimal) {
                     Some(item) => format.items.push_str(&item),
                     None => {
                         let name: Box<str> = format.notes.len().to_string().into();
@@ -201,7 +206,7 @@ pub fn translate(text: &Text, escape: Escape, format_name: &str) -> Format {
 /// Returns the item of a variable that it has exactly.
 fn item(variable: &Variable) -> Option<String> {
     Some(match variable {
-        Variable::Builtin(Builtin::RemoteUser) => "%u".to_owned(),
+        Variable::Builtin(Builtin::RemoteUser) => "%{basic}u".to_owned(),
         Variable::Builtin(Builtin::RemoteAddr) => "%a".to_owned(),
         Variable::Builtin(Builtin::Request) => "%r".to_owned(),
         Variable::Builtin(Builtin::RequestMethod) => "%m".to_owned(),

@@ -7,7 +7,7 @@
 //! Out of scope: evaluation (`saker-nginx`).
 
 use crate::{
-    modules::charset::CharsetMap,
+    modules::{charset::CharsetMap, geoip::GeoIpTables},
     reading::Reading,
     text::Text,
     values::{self, Regex},
@@ -32,6 +32,7 @@ pub struct Tables {
     pub geos: Vec<Arc<Geo>>,
     pub splits: Vec<Arc<Split>>,
     pub charsets: Vec<Arc<CharsetMap>>,
+    pub geoip: GeoIpTables,
 }
 
 /// Values by a name in lower case, with wildcards and expressions.

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod autoindex;
+pub mod body;
 pub mod browser;
 pub mod cache;
 pub mod charset;
@@ -12,6 +13,7 @@ pub mod clients;
 pub mod compression;
 pub mod core;
 pub mod filters;
+pub mod geoip;
 pub mod gzip_conditions;
 pub mod handlers;
 pub mod headers;
@@ -20,6 +22,7 @@ pub mod listen;
 pub mod log;
 pub mod maps;
 pub mod realip;
+pub mod resolver;
 pub mod rewrite;
 pub mod secure_link;
 pub mod sticky;

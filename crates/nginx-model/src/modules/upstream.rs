@@ -1,11 +1,13 @@
 //! ngx_http_upstream_module: groups of servers, and upstreams made of them.
 //!
 //! Called by: `load` (blocks), and `finish`, which makes an upstream per location.
-//! Caveat: names of servers are resolved when they are used, not when the configuration is read.
+//! Caveat: names of servers are resolved when they are used, not when the configuration is read: by
+//! the system, or by the name servers of `resolver` where they have `resolve` or come from variables.
 //! Out of scope: balancing (the gateway).
 
 use crate::{
     modules::{
+        resolver::{Found, ResolverConf, lookup},
         sticky::{self, Sticky},
         tls,
         upstream_conf::{Gateway, HttpVersion, LocalAddress, UpstreamConf},
@@ -19,8 +21,9 @@ use saker_config::model::{
     Backend, BackendAddress, BackendTls, Balance, Member, Protocol, Resends, Revocation, Tuning,
     Upstream,
 };
+use saker_dns::{Lookup, Resolved};
 use saker_nginx_syntax::Directive;
-use std::{path::Path, sync::Arc};
+use std::{borrow::Cow, net::IpAddr, path::Path, sync::Arc};
 
 /// An `upstream` block.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +39,7 @@ pub struct Group {
     /// The key of a `hash`.
     pub key: Option<Text>,
     pub sticky: Option<Sticky>,
+    pub resolver: ResolverConf,
 }
 
 /// A `server` of a group.
@@ -53,6 +57,10 @@ pub struct GroupServer {
     pub route: Option<Box<str>>,
     /// It serves its sessions alone.
     pub is_draining: bool,
+    /// Its name is resolved at run time.
+    pub is_resolved: bool,
+    /// The name of a service, whose servers it stands for.
+    pub service: Option<Box<str>>,
 }
 
 impl GroupServer {
@@ -68,7 +76,50 @@ impl GroupServer {
             connections_max: 0,
             route: None,
             is_draining: false,
+            is_resolved: false,
+            service: None,
         }
+    }
+
+    /// Returns the lookup that the server needs before it can be used; `None`: none.
+    pub fn lookup(&self) -> Option<Lookup> {
+        match self.is_resolved {
+            true => lookup(&self.address, self.service.as_deref()),
+            false => None,
+        }
+    }
+
+    /// The servers that it stands for, by the addresses of its name.
+    pub fn resolved(&self, found: &Found) -> Vec<Cow<'_, GroupServer>> {
+        let Some(addresses) = found.get(&self.address) else {
+            let is_unknown = self.lookup().is_some();
+            return (!is_unknown)
+                .then_some(Cow::Borrowed(self))
+                .into_iter()
+                .collect();
+        };
+        let own_port = self.address.rsplit_once(':').map(|(_, port)| port);
+        let first = addresses.iter().map(|one| one.priority).min();
+        let address = |one: &Resolved| {
+            let host = match one.ip {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            };
+            match (one.port, own_port) {
+                (Some(port), _) => format!("{host}:{port}"),
+                (None, Some(port)) => format!("{host}:{port}"),
+                (None, None) => host,
+            }
+        };
+        let servers = addresses.iter().map(|one| {
+            Cow::Owned(GroupServer {
+                address: address(one).into(),
+                weight: self.weight.saturating_mul(u32::from(one.weight)),
+                is_backup: self.is_backup || Some(one.priority) > first,
+                ..self.clone()
+            })
+        });
+        servers.collect()
     }
 
     /// The name of the member in sessions: the one that it has, or one made of its address.
@@ -90,6 +141,11 @@ impl GroupServer {
 }
 
 impl Group {
+    /// Returns true if names of it are resolved at run time.
+    pub fn is_resolved(&self) -> bool {
+        self.servers.iter().any(|server| server.lookup().is_some())
+    }
+
     /// Failures in a row after which a member is left alone.
     pub fn failures_max(&self) -> u32 {
         let failures = self.servers.iter().map(|server| server.failures_max);
@@ -131,7 +187,7 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
                 number_argument(inner).map(|number| group.kept_requests_max = Some(number))
             }
             "keepalive_time" => time_argument(inner).map(|ms| group.kept_age_ms = Some(ms)),
-            _ => Ok(()),
+            _ => group.resolver.set(inner).map(drop),
         };
         if let Err(message) = outcome {
             reading.report.error(inner, message, None);
@@ -165,6 +221,8 @@ fn server(directive: &Directive) -> Result<GroupServer, String> {
         connections_max: 0,
         route: None,
         is_draining: false,
+        is_resolved: false,
+        service: None,
     };
     for word in directive.texts().skip(1) {
         let invalid = || format!("invalid parameter \"{word}\"");
@@ -186,13 +244,21 @@ fn server(directive: &Directive) -> Result<GroupServer, String> {
                 server.connections_max = text.parse().map_err(|_| invalid())?;
             }
             Some(("route", text)) => server.route = Some(text.into()),
-            Some(("service" | "slow_start", _)) => {}
+            Some(("service", text)) if !text.is_empty() => server.service = Some(text.into()),
+            Some(("slow_start", _)) => {}
             None if word == "backup" => server.is_backup = true,
             None if word == "down" => server.is_down = true,
             None if word == "drain" => server.is_draining = true,
-            None if word == "resolve" => {}
+            None if word == "resolve" => server.is_resolved = true,
             _ => return Err(invalid()),
         }
+    }
+    if server.service.is_some() && !server.is_resolved {
+        return Err("\"service\" upstream server requires \"resolve\" parameter".to_owned());
+    }
+    if server.service.is_some() && server.address.contains(':') {
+        let address = &server.address;
+        return Err(format!("service upstream \"{address}\" may not have port"));
     }
     Ok(server)
 }
@@ -253,13 +319,15 @@ fn protocol(gateway: Gateway, conf: &UpstreamConf) -> Protocol {
 /// Content of a response that is always taken from an upstream at once.
 const BUFFER_BYTES_MIN: u64 = 8 << 10;
 
-/// Makes an upstream of an address or the name of a group. `None`: the address is invalid.
+/// Makes an upstream of an address or the name of a group. `None`: the address is invalid. `found`:
+/// addresses of names that are resolved at run time; servers without any are left out.
 pub fn make(
     gateway: Gateway,
     url: &PassUrl<'_>,
     conf: &UpstreamConf,
     groups: &[Group],
     conf_prefix: &Path,
+    found: &Found,
 ) -> Option<Upstream> {
     let named = groups.iter().find(|group| *group.name == *url.authority);
     let single = Group {
@@ -269,7 +337,11 @@ pub fn make(
     };
     let group = named.unwrap_or(&single);
     let mut members = Vec::new();
-    for server in &group.servers {
+    for server in group
+        .servers
+        .iter()
+        .flat_map(|server| server.resolved(found))
+    {
         let protocol = protocol(gateway, conf);
         let address = address(&server.address, protocol, url.is_tls)?;
         let mut backend = Backend::new(protocol, address);
@@ -279,38 +351,7 @@ pub fn make(
             Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
             Some(LocalAddress::Off) | None => None,
         };
-        let mut tuning = Tuning {
-            connect_timeout_ms: conf.connect_timeout_ms.unwrap_or(60_000),
-            timeout_ms: conf
-                .read_timeout_ms
-                .unwrap_or(60_000)
-                .max(conf.send_timeout_ms.unwrap_or(0)),
-            connections_max: server.connections_max,
-            retry_ms: server.fail_timeout_ms,
-            modifiers: (conf.modifier1.unwrap_or(0), conf.modifier2.unwrap_or(0)),
-            is_http10: conf.version == Some(HttpVersion::Http10),
-            response_head_bytes_max: conf.head_bytes.unwrap_or(0),
-            requests_per_connection_max: group.kept_requests_max.unwrap_or(0),
-            connection_age_ms_max: group.kept_age_ms.unwrap_or(0),
-            ..Tuning::default()
-        };
-        if let Some(kept_max) = group.kept_max {
-            tuning.kept_max = kept_max;
-        }
-        if let Some(kept_ms) = group.kept_ms {
-            tuning.kept_ms = kept_ms;
-        }
-        if let Some((number, bytes)) = conf.buffers {
-            let bytes = number.saturating_mul(bytes).max(BUFFER_BYTES_MIN);
-            tuning.buffer_memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        }
-        if let Some(disk_bytes) = conf.disk_bytes {
-            tuning.buffer_disk_bytes = disk_bytes;
-        }
-        if conf.keeps_connections == Some(false) {
-            tuning.kept_max = 0;
-        }
-        let mut member = Member::new(backend, tuning);
+        let mut member = Member::new(backend, tuning(conf, group, &server));
         server.describe(&mut member);
         member.authority = url.authority.into();
         if group.sticky.is_some() {
@@ -323,6 +364,43 @@ pub fn make(
     upstream.failures_max = group.failures_max();
     retries(&mut upstream, conf);
     Some(upstream)
+}
+
+/// Settings of the connections to a server.
+fn tuning(conf: &UpstreamConf, group: &Group, server: &GroupServer) -> Tuning {
+    let mut tuning = Tuning {
+        connect_timeout_ms: conf.connect_timeout_ms.unwrap_or(60_000),
+        timeout_ms: conf
+            .read_timeout_ms
+            .unwrap_or(60_000)
+            .max(conf.send_timeout_ms.unwrap_or(0)),
+        connections_max: server.connections_max,
+        retry_ms: server.fail_timeout_ms,
+        modifiers: (conf.modifier1.unwrap_or(0), conf.modifier2.unwrap_or(0)),
+        caught_errors: conf.caught_errors.clone().unwrap_or_default(),
+        is_http10: conf.version == Some(HttpVersion::Http10),
+        response_head_bytes_max: conf.head_bytes.unwrap_or(0),
+        requests_per_connection_max: group.kept_requests_max.unwrap_or(0),
+        connection_age_ms_max: group.kept_age_ms.unwrap_or(0),
+        ..Tuning::default()
+    };
+    if let Some(kept_max) = group.kept_max {
+        tuning.kept_max = kept_max;
+    }
+    if let Some(kept_ms) = group.kept_ms {
+        tuning.kept_ms = kept_ms;
+    }
+    if let Some((number, bytes)) = conf.buffers {
+        let bytes = number.saturating_mul(bytes).max(BUFFER_BYTES_MIN);
+        tuning.buffer_memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    if let Some(disk_bytes) = conf.disk_bytes {
+        tuning.buffer_disk_bytes = disk_bytes;
+    }
+    if conf.keeps_connections == Some(false) {
+        tuning.kept_max = 0;
+    }
+    tuning
 }
 
 fn retries(upstream: &mut Upstream, conf: &UpstreamConf) {
@@ -378,6 +456,7 @@ fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> Ba
         verify: verifies,
         checks_name: verifies,
         checks_time: verifies,
+        depth_max: Some(conf.tls_depth.unwrap_or(1).saturating_add(1)),
         authorities: conf
             .tls_authorities
             .as_deref()

@@ -129,6 +129,7 @@ pub struct UpstreamConf {
     pub tls_authorities: Option<Box<str>>,
     pub tls_revoked: Option<Box<str>>,
     pub tls_verifies: Option<bool>,
+    pub tls_depth: Option<u32>,
     pub tls_protocols: Option<Arc<[Box<str>]>>,
     pub tls_ciphers: Option<Box<str>>,
     pub tls_ciphers_13: Option<Box<str>>,
@@ -136,6 +137,8 @@ pub struct UpstreamConf {
     pub tls_sends_name: Option<bool>,
     pub tls_resumes: Option<bool>,
     pub version: Option<HttpVersion>,
+    /// `fastcgi_catch_stderr`
+    pub caught_errors: Option<Arc<[Box<str>]>>,
     /// `fastcgi_keep_conn`
     pub keeps_connections: Option<bool>,
     /// Bytes of a response's head (`*_buffer_size`).
@@ -155,9 +158,9 @@ impl UpstreamConf {
             params is_buffered connect_timeout_ms read_timeout_ms send_timeout_ms hidden passed
             ignored intercepts_errors next tries_max buffers_request
             outlives_client next_timeout_ms local keeps_alive limit_rate forces_ranges modifier1 modifier2 store store_mode index split_path
-            tls_certificate tls_key tls_name tls_authorities tls_revoked tls_verifies
+            tls_certificate tls_key tls_name tls_authorities tls_revoked tls_verifies tls_depth
             tls_protocols tls_ciphers tls_ciphers_13 tls_passphrases tls_sends_name tls_resumes
-            version keeps_connections gzip_flag head_bytes buffers disk_bytes
+            version keeps_connections caught_errors gzip_flag head_bytes buffers disk_bytes
         );
         let (own, from) = (&mut self.request, &outer.request);
         inherit!(own, from: method content passes_content passes_fields);

@@ -233,6 +233,17 @@ macro_rules! param_setter {
     };
 }
 
+macro_rules! depth_setter {
+    ($name:expr, $gateway:ident) => {
+        ($name, |d, conf, _| {
+            let depth = u32::try_from(number_argument(d)?);
+            let depth = depth.map_err(|_| invalid(d, d.argument(0)))?;
+            own(conf, Gateway::$gateway).tls_depth = Some(depth);
+            Ok(())
+        })
+    };
+}
+
 pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     ("proxy_cache_convert_head", |d, conf, _| {
         own(conf, Gateway::Proxy).cache.converts_head = Some(flag(d)?);
@@ -242,6 +253,7 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     flag_setter!("proxy_ignore_client_abort", Proxy outlives_client),
     flag_setter!("proxy_request_buffering", Proxy buffers_request),
     flag_setter!("proxy_ssl_verify", Proxy tls_verifies),
+    depth_setter!("proxy_ssl_verify_depth", Proxy),
     flag_setter!("proxy_ssl_server_name", Proxy tls_sends_name),
     flag_setter!("proxy_ssl_session_reuse", Proxy tls_resumes),
     word_setter!("proxy_ssl_certificate", Proxy tls_certificate),
@@ -290,6 +302,13 @@ pub const FASTCGI: Setters<UpstreamsConf> = setters!("fastcgi" FastCgi;
     flag_setter!("fastcgi_ignore_client_abort", FastCgi outlives_client),
     flag_setter!("fastcgi_request_buffering", FastCgi buffers_request),
     text_setter!("fastcgi_index", FastCgi index),
+    ("fastcgi_catch_stderr", |d, conf, _| {
+        let caught = &mut conf.of_mut(Gateway::FastCgi).caught_errors;
+        let before = caught.take().unwrap_or_default();
+        let all = before.iter().cloned().chain([d.argument(0).into()]);
+        *caught = Some(all.collect());
+        Ok(())
+    }),
     param_setter!("fastcgi_param", FastCgi),
     passing_setter!("fastcgi_pass_request_headers", FastCgi passes_fields),
     passing_setter!("fastcgi_pass_request_body", FastCgi passes_content),
@@ -318,6 +337,7 @@ pub const UWSGI: Setters<UpstreamsConf> = setters!("uwsgi" Uwsgi;
     flag_setter!("uwsgi_ignore_client_abort", Uwsgi outlives_client),
     flag_setter!("uwsgi_request_buffering", Uwsgi buffers_request),
     flag_setter!("uwsgi_ssl_verify", Uwsgi tls_verifies),
+    depth_setter!("uwsgi_ssl_verify_depth", Uwsgi),
     ("uwsgi_modifier1", |d, conf, _| {
         conf.of_mut(Gateway::Uwsgi).modifier1 = Some(byte(d)?);
         Ok(())
@@ -375,6 +395,7 @@ pub const SCGI: Setters<UpstreamsConf> = setters!("scgi" Scgi;
 
 pub const GRPC: Setters<UpstreamsConf> = setters!("grpc" Grpc;
     flag_setter!("grpc_ssl_verify", Grpc tls_verifies),
+    depth_setter!("grpc_ssl_verify_depth", Grpc),
     flag_setter!("grpc_ssl_server_name", Grpc tls_sends_name),
     flag_setter!("grpc_ssl_session_reuse", Grpc tls_resumes),
     word_setter!("grpc_ssl_certificate", Grpc tls_certificate),

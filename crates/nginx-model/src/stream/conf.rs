@@ -9,6 +9,7 @@ use crate::{
         access::{self, AccessConf},
         limits::{self, LimitsConf},
         log::{self, LogConf},
+        resolver::ResolverConf,
         tls::{TlsConf, is_tls, unknown_command},
         upstream_conf::LocalAddress,
         upstream_setters::local_address,
@@ -27,6 +28,7 @@ pub struct StreamConf {
     pub log: LogConf,
     pub tls: TlsConf,
     pub proxy: StreamProxyConf,
+    pub resolver: ResolverConf,
     /// Networks of trusted proxies.
     pub real_ip_from: Vec<String>,
     pub alpn: Option<Vec<Vec<u8>>>,
@@ -55,6 +57,7 @@ pub struct StreamProxyConf {
     pub local: Option<LocalAddress>,
     pub tls: Option<bool>,
     pub tls_verifies: Option<bool>,
+    pub tls_depth: Option<u32>,
     pub tls_authorities: Option<Box<str>>,
     pub tls_revoked: Option<Box<str>>,
     pub tls_certificate: Option<Box<str>>,
@@ -76,6 +79,7 @@ impl StreamConf {
         self.log.inherit(&outer.log);
         self.tls.inherit(&outer.tls);
         self.proxy.inherit(&outer.proxy);
+        self.resolver.inherit(&outer.resolver);
         if self.real_ip_from.is_empty() {
             self.real_ip_from.clone_from(&outer.real_ip_from);
         }
@@ -117,6 +121,7 @@ impl StreamConf {
             }
             "ssl_handshake_timeout" => self.handshake_timeout_ms = Some(time_argument(directive)?),
             "proxy_protocol_timeout" => self.preface_timeout_ms = Some(time_argument(directive)?),
+            "resolver" | "resolver_timeout" => drop(self.resolver.set(directive)?),
             "ssl_preread" => self.reads_hello = Some(flag(directive)?),
             "preread_buffer_size" => self.hello_bytes_max = Some(size_argument(directive)?),
             "preread_timeout" => self.hello_timeout_ms = Some(time_argument(directive)?),
@@ -131,7 +136,7 @@ impl StreamProxyConf {
     fn inherit(&mut self, outer: &StreamProxyConf) {
         inherit!(self, outer:
             connect_timeout_ms timeout_ms sends_preface half_closes upload_rate download_rate
-            requests responses retries tries_max tries_ms keeps_alive local tls tls_verifies
+            requests responses retries tries_max tries_ms keeps_alive local tls tls_verifies tls_depth
             tls_authorities tls_revoked tls_certificate tls_key tls_name tls_protocols
             tls_ciphers tls_ciphers_13 tls_passphrases tls_sends_name tls_resumes
         );
@@ -167,6 +172,7 @@ impl StreamProxyConf {
             "proxy_ssl_server_name" => self.tls_sends_name = Some(flag(directive)?),
             "proxy_ssl_session_reuse" => self.tls_resumes = Some(flag(directive)?),
             "proxy_ssl_verify" => self.tls_verifies = Some(flag(directive)?),
+            "proxy_ssl_verify_depth" => self.tls_depth = Some(depth(directive)?),
             "proxy_ssl_trusted_certificate" => self.tls_authorities = Some(text()),
             "proxy_ssl_crl" => self.tls_revoked = Some(text()),
             "proxy_ssl_certificate" => self.tls_certificate = Some(text()),
@@ -196,6 +202,12 @@ impl StreamProxyConf {
         }
         Ok(())
     }
+}
+
+/// The depth of a chain of certificates.
+fn depth(directive: &Directive) -> Result<u32, String> {
+    let depth = u32::try_from(number_argument(directive)?);
+    depth.map_err(|_| invalid(directive, directive.argument(0)))
 }
 
 /// A speed, which must not depend on variables.

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     modules::{
         listen::SOCKET_MODE,
+        resolver::Found,
         tls::chosen_suites,
         upstream::{Group, GroupServer},
         upstream_conf::LocalAddress,
@@ -30,6 +31,7 @@ use saker_config::{
 };
 use saker_net::proxy_preface::PrefaceVersion;
 use saker_nginx_syntax::Report;
+use saker_telemetry::access_log::Escapes;
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -197,6 +199,7 @@ fn rules(
         logs.push(StreamLog {
             target: log_target(&log.target, streams, model, &draft.origin),
             text: text.clone(),
+            path: log.path.clone(),
             escape: *escape,
             condition: log.condition.clone(),
         });
@@ -211,6 +214,7 @@ fn rules(
         sets: draft.sets,
         target,
         members,
+        resolver: conf.resolver,
         logs,
     })
 }
@@ -228,6 +232,7 @@ fn log_target(
         target: target.clone(),
         format: "".into(),
         is_items: true,
+        escapes: Escapes::Apache,
         condition: None,
         rotation: None,
         mask: Arc::default(),
@@ -247,7 +252,11 @@ fn target(
     let Some(name) = text.plain() else {
         return Ok(StreamTarget::Evaluated(text));
     };
-    let made = upstream(name, &streams.groups, members).ok_or_else(|| {
+    let group = streams.groups.iter().find(|group| *group.name == *name);
+    if group.is_some_and(Group::is_resolved) {
+        return Ok(StreamTarget::Evaluated(text));
+    }
+    let made = upstream(name, &streams.groups, members, &Found::default()).ok_or_else(|| {
         let has_port = name.starts_with("unix:") || name.contains(':');
         match has_port {
             true => format!("host not found in upstream \"{name}\""),
@@ -256,7 +265,6 @@ fn target(
     })?;
     let made = Arc::new(made);
     model.upstreams.push(Arc::clone(&made));
-    let group = streams.groups.iter().find(|group| *group.name == *name);
     Ok(StreamTarget::Upstream(
         made,
         group.and_then(|group| group.key.clone()),
@@ -286,6 +294,7 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
             verify: verifies,
             checks_name: verifies,
             checks_time: verifies,
+            depth_max: Some(proxy.tls_depth.unwrap_or(1).saturating_add(1)),
             authorities: paths(&proxy.tls_authorities),
             revocation: match proxy.tls_revoked {
                 Some(_) => Revocation::Chain {
@@ -312,8 +321,14 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
     }
 }
 
-/// Makes an upstream of a group's name, or an address. `None`: it is neither.
-pub fn upstream(name: &str, groups: &[Group], members: &Members) -> Option<Upstream> {
+/// Makes an upstream of a group's name, or an address. `None`: it is neither. `found`: addresses of
+/// names that are resolved at run time.
+pub fn upstream(
+    name: &str,
+    groups: &[Group],
+    members: &Members,
+    found: &Found,
+) -> Option<Upstream> {
     let single;
     let group = match groups.iter().find(|group| *group.name == *name) {
         Some(group) => group,
@@ -331,7 +346,11 @@ pub fn upstream(name: &str, groups: &[Group], members: &Members) -> Option<Upstr
         _ => name,
     };
     let mut all = Vec::new();
-    for server in &group.servers {
+    for server in group
+        .servers
+        .iter()
+        .flat_map(|server| server.resolved(found))
+    {
         let mut backend = Backend::new(Protocol::Bytes, address(&server.address)?);
         backend.tls.clone_from(&members.tls);
         backend.local = members.local;

@@ -19,8 +19,8 @@ use crate::{
     modules::{
         access::AccessRule,
         limits::{ConnectionLimit, Zone},
-        log::Escape,
         maps::Tables,
+        resolver::ResolverConf,
         upstream::Group,
     },
     text::Text,
@@ -28,6 +28,7 @@ use crate::{
 };
 use saker_ap_expr::Subnet;
 use saker_config::model::{AccessLogTarget, Upstream};
+use saker_telemetry::access_log::Escapes;
 use std::sync::Arc;
 
 /// The streams of a configuration, for sessions.
@@ -56,6 +57,7 @@ pub struct StreamRulesOf {
     pub sets: Vec<(usize, Text)>,
     pub target: StreamTarget,
     pub members: Members,
+    pub resolver: ResolverConf,
     pub logs: Vec<StreamLog>,
 }
 
@@ -75,6 +77,8 @@ pub struct StreamLog {
     /// Number of its target.
     pub target: usize,
     pub text: Text,
-    pub escape: Escape,
+    /// The path below the target's directory, where it has variables.
+    pub path: Option<Text>,
+    pub escape: Escapes,
     pub condition: Option<Text>,
 }

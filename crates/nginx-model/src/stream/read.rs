@@ -6,8 +6,9 @@
 use super::conf::StreamConf;
 use crate::{
     modules::{
+        geoip,
         limits::{Zone, zone},
-        log::{Escape, format_text},
+        log::format_text,
         maps::{self, Tables, variable_name},
         upstream::{Group, group},
     },
@@ -17,6 +18,7 @@ use crate::{
 };
 use saker_config::model::{Address, Origin};
 use saker_nginx_syntax::{Directive, Report};
+use saker_telemetry::access_log::Escapes;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Reads the block.
@@ -34,7 +36,7 @@ pub struct ReadStream {
     pub groups: Vec<Group>,
     pub tables: Tables,
     pub zones: Vec<Arc<Zone>>,
-    pub formats: BTreeMap<Box<str>, (Text, Escape)>,
+    pub formats: BTreeMap<Box<str>, (Text, Escapes)>,
     pub variables: Variables,
 }
 
@@ -143,6 +145,7 @@ impl<'r> StreamReader<'r> {
                     return Err(format!("duplicate \"log_format\" name \"{name}\""));
                 }
             }
+            _ if geoip::set(directive, &mut read.tables.geoip, &mut self.reading)? => {}
             _ => read.conf.set(directive, &mut self.reading)?,
         }
         Ok(())

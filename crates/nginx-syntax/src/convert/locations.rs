@@ -5,8 +5,8 @@
 //! the other prefixes, longest first. A final prefix around another one has no such place, and denies.
 
 use super::{
-    reported::{closed, closes, is_implied, left_out},
-    settings::{Settings, is_route_setting},
+    reported::{answers, closed, closes, is_implied, left_out},
+    settings::{Outer, Settings, is_route_setting},
     text::{list_line, quoted, template},
 };
 use crate::{Report, tree::Directive};
@@ -50,6 +50,7 @@ const STANDARD_FIELDS: &[&str] = &[
 pub struct Locations<'t> {
     name: Option<&'t str>,
     default_type: String,
+    outer: Outer,
     routes: Vec<(u8, usize, String)>,
     answers_all: bool,
     is_closed: bool,
@@ -81,6 +82,7 @@ impl<'t> Locations<'t> {
         Locations {
             name: name.filter(|name| *name != "*"),
             default_type: default_type.to_owned(),
+            outer: Outer::of(settings),
             routes: Vec::new(),
             answers_all: false,
             is_closed: false,
@@ -161,28 +163,27 @@ impl<'t> Locations<'t> {
             _ => ("", block.argument(0)),
         };
         let mut route = Route::default();
-        let is_regex = kind.starts_with('~');
         let hides = kind.is_empty() && finals.iter().any(|outer| name.starts_with(outer));
         if hides {
             let message = "a prefix inside of a `^~` prefix is not converted: the result denies it";
             report.error(block, message, None);
             route.is_closed = true;
         }
-        if name.starts_with('@') || !is_regex && name.contains(['*', '$']) {
+        if name.starts_with('@') {
             return left_out(block, report);
         }
         for directive in block.inside() {
             self.directive(directive, (kind, name), &mut route, report);
         }
         let all: Vec<&Directive> = block.inside().iter().collect();
-        let mut shared = Settings::default();
+        let mut shared = Settings::inside(&self.outer);
         shared.read(&all, self.name, report);
         route.keys.push_str(&shared.inline());
         route.tables.push_str(&shared.tables("site.route"));
         route.is_closed |= shared.is_closed;
         // A shorter route of the same kind comes later, and one for a part of `^~` first.
         let (class, path) = match kind {
-            "=" => (1, format!("path = {}\n", quoted(name))),
+            "=" => (1, exact(name)),
             "^~" => (2, prefix(name)),
             "~" => (3, format!("path_regex = {}\n", quoted(name))),
             "~*" => (
@@ -205,16 +206,21 @@ impl<'t> Locations<'t> {
     ) {
         let text = directive.argument(0);
         match directive.name() {
-            "proxy_pass" | "fastcgi_pass" => pass(directive, place, route, report),
-            "proxy_set_header" => self.field(directive, route, report),
-            "fastcgi_param" if STANDARD_PARAMETERS.contains(&text) => {}
-            "fastcgi_param" => match template(directive.argument(1), self.name) {
-                Some(value) => {
-                    let line = format!("{} = {}", quoted(text), quoted(&value));
-                    route.environment.push(line);
+            "proxy_pass" | "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "grpc_pass" => {
+                pass(directive, place, route, report);
+            }
+            "proxy_set_header" | "grpc_set_header" => self.field(directive, route, report),
+            "fastcgi_param" | "uwsgi_param" | "scgi_param"
+                if STANDARD_PARAMETERS.contains(&text) => {}
+            "fastcgi_param" | "uwsgi_param" | "scgi_param" => {
+                match template(directive.argument(1), self.name) {
+                    Some(value) => {
+                        let line = format!("{} = {}", quoted(text), quoted(&value));
+                        route.environment.push(line);
+                    }
+                    None => left_out(directive, report),
                 }
-                None => left_out(directive, report),
-            },
+            }
             "fastcgi_index" | "fastcgi_split_path_info" => {}
             "root" => {
                 let _ = writeln!(route.keys, "root = {}", quoted(text));
@@ -238,11 +244,11 @@ impl<'t> Locations<'t> {
                 route.is_closed = true;
                 closed(directive, report);
             }
-            name if closes(name) => {
+            name if closes(directive) || answers(name) => {
                 route.is_closed = true;
                 closed(directive, report);
             }
-            name if is_implied(name) => {}
+            _ if is_implied(directive) => {}
             _ => left_out(directive, report),
         }
     }
@@ -306,10 +312,31 @@ impl<'t> Locations<'t> {
     }
 }
 
+/// The pattern of a name, in which a star is no pattern.
+fn exact(name: &str) -> String {
+    match name.contains('*') {
+        true => format!("path_regex = {}\n", quoted(&format!("^{}$", escaped(name)))),
+        false => format!("path = {}\n", quoted(name)),
+    }
+}
+
+/// A text as a regular expression of nothing else.
+fn escaped(text: &str) -> String {
+    let plain = |sign: char| sign.is_alphanumeric() || matches!(sign, '/' | '-' | '_');
+    let signs = text.chars().map(|sign| match plain(sign) {
+        true => sign.to_string(),
+        false => format!("\\{sign}"),
+    });
+    signs.collect()
+}
+
 /// The pattern of a prefix.
 fn prefix(name: &str) -> String {
     match name {
         "/" => "path = \"*\"\n".to_owned(),
+        _ if name.contains('*') => {
+            format!("path_regex = {}\n", quoted(&format!("^{}", escaped(name))))
+        }
         _ => format!("path = {}\n", quoted(&format!("{name}*"))),
     }
 }
@@ -322,11 +349,24 @@ fn unit(text: &str) -> String {
     }
 }
 
+/// The scheme of servers that a directive passes requests to; `None`: it is another directive.
+pub fn scheme_of_pass(name: &str) -> Option<&'static str> {
+    match name {
+        "proxy_pass" => Some("http"),
+        "fastcgi_pass" => Some("fcgi"),
+        "uwsgi_pass" => Some("uwsgi"),
+        "scgi_pass" => Some("scgi"),
+        "grpc_pass" => Some("grpc"),
+        _ => None,
+    }
+}
+
 /// A target without variables. With a path, it replaces the location's name, which both must end
 /// with a slash for.
 fn pass(directive: &Directive, (kind, name): (&str, &str), route: &mut Route, report: &mut Report) {
     let url = directive.argument(0);
-    let is_proxy = directive.name() == "proxy_pass";
+    let kind_of_pass = directive.name().trim_end_matches("_pass");
+    let is_proxy = matches!(kind_of_pass, "proxy" | "grpc");
     let mut fail = || {
         route.is_closed = true;
         closed(directive, report);
@@ -334,11 +374,19 @@ fn pass(directive: &Directive, (kind, name): (&str, &str), route: &mut Route, re
     if url.contains('$') {
         return fail();
     }
+    let program = scheme_of_pass(directive.name()).unwrap_or("http");
     let target = match (is_proxy, url.strip_prefix("unix:")) {
-        (false, Some(path)) => format!("fcgi+unix:{path}"),
-        (false, None) => format!("fcgi://{url}"),
+        (false, Some(path)) => format!("{program}+unix:{path}"),
+        // A group's name, or an address.
+        (false, None) if !url.contains([':', '.', '/']) && url != "localhost" => url.to_owned(),
+        (false, None) => format!("{program}://{url}"),
         (true, _) => {
-            let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+            let default = if kind_of_pass == "grpc" {
+                "grpc"
+            } else {
+                "http"
+            };
+            let (scheme, rest) = url.split_once("://").unwrap_or((default, url));
             match rest.split_once('/') {
                 _ if rest.starts_with("unix:") => return fail(),
                 Some((_, path)) => {
@@ -357,6 +405,8 @@ fn pass(directive: &Directive, (kind, name): (&str, &str), route: &mut Route, re
         }
     };
     route.is_proxied = is_proxy;
+    // With gRPC, the client's host is passed on as it is with programs.
+    route.keeps_host |= kind_of_pass == "grpc";
     route.answers = true;
     let _ = writeln!(route.keys, "proxy = {}", quoted(&target));
 }

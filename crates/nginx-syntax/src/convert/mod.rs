@@ -15,6 +15,7 @@ mod streams;
 mod text;
 
 use crate::{Files, Report, read, tree::Directive};
+use locations::scheme_of_pass;
 use members::member;
 use reported::{is_implied, left_out};
 use servers::Servers;
@@ -63,8 +64,11 @@ fn http(block: &Directive, toml: &mut String, report: &mut Report) {
     for directive in &outer {
         match directive.name() {
             "server" => servers.server(directive, &mut sites, report),
-            "upstream" => upstream(directive, toml, report),
-            name if servers::is_inherited(name) || is_implied(name) => {}
+            "upstream" => {
+                let scheme = scheme_of(directive.argument(0), &outer);
+                upstream(directive, scheme, toml, report);
+            }
+            _ if servers::is_inherited(directive) || is_implied(directive) => {}
             _ => left_out(directive, report),
         }
     }
@@ -72,11 +76,29 @@ fn http(block: &Directive, toml: &mut String, report: &mut Report) {
     toml.push_str(&sites);
 }
 
-fn upstream(block: &Directive, toml: &mut String, report: &mut Report) {
+/// The scheme of a group's servers, by the first directive that passes requests to it.
+fn scheme_of(group: &str, all: &[&Directive]) -> &'static str {
+    fn find(group: &str, directive: &Directive) -> Option<&'static str> {
+        let scheme = scheme_of_pass(directive.name());
+        let target = directive.argument(0);
+        let host = target.split_once("://").map_or(target, |(_, rest)| rest);
+        let is_it = host.split('/').next() == Some(group);
+        match scheme.filter(|_| is_it) {
+            Some("http") if target.starts_with("https://") => Some("https"),
+            Some("grpc") if target.starts_with("grpcs://") => Some("grpcs"),
+            Some(scheme) => Some(scheme),
+            None => (directive.inside().iter()).find_map(|inner| find(group, inner)),
+        }
+    }
+    let found = all.iter().find_map(|directive| find(group, directive));
+    found.unwrap_or("http")
+}
+
+fn upstream(block: &Directive, scheme: &str, toml: &mut String, report: &mut Report) {
     let (mut servers, mut extra) = (Vec::new(), String::new());
     for directive in block.inside() {
         match directive.name() {
-            "server" => servers.extend(member(directive, "http", report)),
+            "server" => servers.extend(member(directive, scheme, report)),
             "least_conn" => extra.push_str("balance = \"least-requests\"\n"),
             "ip_hash" => extra.push_str("balance = \"client\"\n"),
             "random" if directive.argument(0) == "two" => {

@@ -5,8 +5,17 @@
 
 use crate::{Report, tree::Directive};
 
-/// Settings whose effect Saker has without being told.
-pub fn is_implied(name: &str) -> bool {
+/// Returns true for settings whose effect Saker has without being told, and for those that say in
+/// words what holds without them.
+pub fn is_implied(directive: &Directive) -> bool {
+    matches!(
+        (directive.name(), directive.argument(0)),
+        ("satisfy", "all") | ("auth_request" | "auth_jwt" | "ssl_reject_handshake", "off")
+    ) || is_implied_name(directive.name())
+}
+
+/// The same for settings by name alone.
+pub fn is_implied_name(name: &str) -> bool {
     matches!(
         name,
         "sendfile"
@@ -52,10 +61,10 @@ pub fn left_out(directive: &Directive, report: &mut Report) {
     report.warn(directive, message, Some(help.to_owned()));
 }
 
-/// Directives that refuse requests and have no counterpart here.
-pub fn closes(name: &str) -> bool {
-    matches!(
-        name,
+/// Returns true for directives that refuse requests and have no counterpart here.
+pub fn closes(directive: &Directive) -> bool {
+    let is_closing = matches!(
+        directive.name(),
         "if" | "auth_request"
             | "auth_jwt"
             | "satisfy"
@@ -66,6 +75,25 @@ pub fn closes(name: &str) -> bool {
             | "secure_link_secret"
             | "ssl_crl"
             | "ssl_reject_handshake"
+    );
+    is_closing && !is_implied(directive)
+}
+
+/// Returns true for handlers of locations that have no counterpart here: without them, files would
+/// be served that never were.
+pub fn answers(name: &str) -> bool {
+    matches!(
+        name,
+        "memcached_pass"
+            | "perl"
+            | "js_content"
+            | "stub_status"
+            | "empty_gif"
+            | "api"
+            | "upstream_conf"
+            | "status"
+            | "f4f"
+            | "hls"
     )
 }
 

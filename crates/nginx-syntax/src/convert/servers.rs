@@ -5,12 +5,12 @@
 
 use super::{
     locations::Locations,
-    reported::{closed, closes, is_implied, left_out},
+    reported::{answers, closed, closes, is_implied, left_out},
     settings::{Settings, is_route_setting},
     text::{list_line, quoted},
 };
 use crate::{Report, tree::Directive};
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// Settings of `http` that servers take over.
 const INHERITED: &[&str] = &[
@@ -34,9 +34,9 @@ const INHERITED: &[&str] = &[
     "ssl_verify_client",
 ];
 
-/// Returns true for settings of `http` that servers take over.
-pub fn is_inherited(name: &str) -> bool {
-    INHERITED.contains(&name)
+/// Returns true for settings of `http` that servers take over: what closes something is one.
+pub fn is_inherited(directive: &Directive) -> bool {
+    INHERITED.contains(&directive.name()) || closes(directive)
 }
 
 /// State of converting servers.
@@ -44,6 +44,10 @@ pub struct Servers<'t> {
     outer: Vec<&'t Directive>,
     /// Addresses with their TLS.
     addresses: Vec<(String, bool)>,
+    /// Addresses, and the number of the server that is the default there.
+    defaults: HashMap<String, usize>,
+    /// Servers so far.
+    count: usize,
 }
 
 impl<'t> Servers<'t> {
@@ -51,6 +55,8 @@ impl<'t> Servers<'t> {
         Servers {
             outer: outer.to_vec(),
             addresses: Vec::new(),
+            defaults: defaults(outer),
+            count: 0,
         }
     }
 
@@ -70,50 +76,21 @@ impl<'t> Servers<'t> {
     /// Converts a server.
     pub fn server(&mut self, block: &'t Directive, toml: &mut String, report: &mut Report) {
         let settings = self.with_inherited(block.inside());
-        let (mut names, mut listeners, mut is_default) = (Vec::new(), Vec::new(), false);
-        for directive in &settings {
-            match directive.name() {
-                "server_name" => names.extend(directive.texts()),
-                "listen" => match listen(directive) {
-                    Some((address, is_tls, own_default)) => {
-                        is_default |= own_default;
-                        if !self.addresses.iter().any(|(known, _)| *known == address) {
-                            self.addresses.push((address.clone(), is_tls));
-                        }
-                        listeners.push(address);
-                    }
-                    None => left_out(directive, report),
-                },
-                _ => {}
-            }
-        }
-        if listeners.is_empty() {
-            listeners.push(":80".to_owned());
-            if !self.addresses.iter().any(|(known, _)| known == ":80") {
-                self.addresses.push((":80".to_owned(), false));
-            }
-        }
-        let is_first = !toml.contains("[[site]]");
-        let mut hosts: Vec<&str> = Vec::new();
-        for name in names.iter().copied() {
-            match name.strip_prefix('.') {
-                _ if name.starts_with('~') || name.ends_with(".*") => {
-                    let message = format!("server name `{name}` is not converted");
-                    report.warn(block, message, None);
-                }
-                Some(rest) => hosts.push(rest),
-                None if matches!(name, "_" | "") => {}
-                None => hosts.push(name),
-            }
-        }
-        let dotted: Vec<String> = names
+        let number = self.count;
+        self.count += 1;
+        let Some(listeners) = self.listen(block, report) else {
+            return;
+        };
+        let is_default = listeners
             .iter()
-            .filter_map(|name| Some(format!("*.{}", name.strip_prefix('.')?)))
-            .collect();
-        hosts.extend(dotted.iter().map(String::as_str));
-        if is_default || is_first || hosts.is_empty() {
-            hosts.push("*");
+            .any(|address| self.defaults.get(address) == Some(&number));
+        let hosts = hosts(block, is_default, report);
+        if hosts.is_empty() {
+            let message = "this server is left out: none of its names can be converted";
+            let help = "run the configuration with `saker run --nginx`, or write the site by hand";
+            return report.error(block, message, Some(help.to_owned()));
         }
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
         toml.push_str("[[site]]\n");
         toml.push_str(&list_line("names", hosts.iter().copied()));
         toml.push_str(&list_line(
@@ -137,6 +114,35 @@ impl<'t> Servers<'t> {
         toml.push('\n');
     }
 
+    /// The addresses of a server; `None`: it has some, and none of them can be said. Then it is left
+    /// out: the default would open what listens elsewhere.
+    fn listen(&mut self, block: &Directive, report: &mut Report) -> Option<Vec<String>> {
+        let mut listeners = Vec::new();
+        for (directive, known) in listens(block) {
+            match known {
+                Some((address, is_tls, _)) => {
+                    if !self.addresses.iter().any(|(known, _)| *known == address) {
+                        self.addresses.push((address.clone(), is_tls));
+                    }
+                    listeners.push(address);
+                }
+                None => left_out(directive, report),
+            }
+        }
+        if listens(block).next().is_none() {
+            listeners.push(DEFAULT_ADDRESS.to_owned());
+            if !(self.addresses.iter()).any(|(known, _)| known == DEFAULT_ADDRESS) {
+                self.addresses.push((DEFAULT_ADDRESS.to_owned(), false));
+            }
+        }
+        if listeners.is_empty() {
+            let message = "this server is left out: none of its addresses can be converted";
+            report.error(block, message, None);
+            return None;
+        }
+        Some(listeners)
+    }
+
     /// The settings of a server, with those of `http` that it does not have itself.
     fn with_inherited(&self, own: &'t [Directive]) -> Vec<&'t Directive> {
         let has = |name: &str| own.iter().any(|directive| directive.name() == name);
@@ -144,14 +150,73 @@ impl<'t> Servers<'t> {
         let outer = self.outer.iter().filter(|directive| {
             let name = directive.name();
             let is_access = matches!(name, "allow" | "deny");
-            is_inherited(name) && !has(name) && !(is_access && access)
+            is_inherited(directive) && !has(name) && !(is_access && access)
         });
         outer.copied().chain(own).collect()
     }
 }
 
+/// Address of servers without `listen`.
+const DEFAULT_ADDRESS: &str = ":80";
+
+/// The `listen` directives of a server, with what they say.
+fn listens(block: &Directive) -> impl Iterator<Item = (&Directive, Option<Listen>)> {
+    let own = block.inside().iter();
+    let listens = own.filter(|directive| directive.name() == "listen");
+    listens.map(|directive| (directive, listen(directive)))
+}
+
+/// The server that gets the requests of an address which name no other: the one that says so, or
+/// the first.
+fn defaults(outer: &[&Directive]) -> HashMap<String, usize> {
+    let servers = outer.iter().filter(|known| known.name() == "server");
+    let mut first: HashMap<String, usize> = HashMap::new();
+    let mut said = HashMap::new();
+    for (number, block) in servers.enumerate() {
+        if listens(block).next().is_none() {
+            first.entry(DEFAULT_ADDRESS.to_owned()).or_insert(number);
+        }
+        for (address, _, is_default) in listens(block).filter_map(|(_, known)| known) {
+            if is_default {
+                said.insert(address.clone(), number);
+            }
+            first.entry(address).or_insert(number);
+        }
+    }
+    first.extend(said);
+    first
+}
+
+/// The hosts of a server; none: nothing would lead to it.
+fn hosts(block: &Directive, is_default: bool, report: &mut Report) -> Vec<String> {
+    let names = block.inside().iter();
+    let names = names.filter(|directive| directive.name() == "server_name");
+    let names: Vec<&str> = names.flat_map(|directive| directive.texts()).collect();
+    let mut hosts: Vec<String> = Vec::new();
+    for name in names.iter().copied() {
+        match name.strip_prefix('.') {
+            _ if name.starts_with('~') || name.ends_with(".*") => {
+                let message = format!("server name `{name}` is not converted");
+                report.warn(block, message, None);
+            }
+            Some(rest) => hosts.push(rest.to_owned()),
+            None if matches!(name, "_" | "") => {}
+            None => hosts.push(name.to_owned()),
+        }
+    }
+    let dotted = names.iter().filter_map(|name| name.strip_prefix('.'));
+    hosts.extend(dotted.map(|rest| format!("*.{rest}")));
+    if is_default {
+        hosts.push("*".to_owned());
+    }
+    hosts
+}
+
+/// Address, TLS, and whether it says that it is the default.
+type Listen = (String, bool, bool);
+
 /// Address, TLS, and default of a `listen`; `None`: it cannot be said.
-fn listen(directive: &Directive) -> Option<(String, bool, bool)> {
+fn listen(directive: &Directive) -> Option<Listen> {
     let text = directive.argument(0);
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let address = match text {
@@ -170,11 +235,25 @@ fn listen(directive: &Directive) -> Option<(String, bool, bool)> {
         match word {
             "ssl" => is_tls = true,
             "default_server" | "default" => is_default = true,
-            "http2" | "reuseport" | "ipv6only=on" | "bind" => {}
-            _ => return None,
+            "http2" | "reuseport" | "ipv6only=on" | "bind" | "deferred" => {}
+            _ => match word.split_once('=') {
+                Some((
+                    "backlog" | "fastopen" | "rcvbuf" | "sndbuf" | "so_keepalive" | "setfib"
+                    | "accept_filter",
+                    _,
+                )) => {}
+                _ => return None,
+            },
         }
     }
     Some((address, is_tls, is_default))
+}
+
+/// The demand of a server for certificates of clients.
+fn verify_client<'d>(settings: &[&'d Directive]) -> &'d str {
+    let all = settings.iter().rev();
+    let mut said = all.filter(|directive| directive.name() == "ssl_verify_client");
+    said.next().map_or("off", |directive| directive.argument(0))
 }
 
 /// Keys of a site.
@@ -190,6 +269,7 @@ struct Site {
 impl Site {
     fn read(&mut self, settings: &[&Directive], name: Option<&str>, report: &mut Report) {
         let mut tls = String::new();
+        let verified = verify_client(settings);
         let mut charset = "off";
         for directive in settings {
             match directive.name() {
@@ -200,6 +280,8 @@ impl Site {
                 "ssl_certificate_key" => {
                     let _ = writeln!(tls, "key = {}", quoted(directive.argument(0)));
                 }
+                // It asks clients for nothing by itself.
+                "ssl_client_certificate" if verified == "off" => {}
                 "ssl_client_certificate" => {
                     let _ = writeln!(tls, "client_ca = {}", quoted(directive.argument(0)));
                 }
@@ -207,7 +289,10 @@ impl Site {
                     "on" => tls.push_str("client_certificates = \"required\"\n"),
                     "optional" => tls.push_str("client_certificates = \"optional\"\n"),
                     "off" => {}
-                    _ => self.close(directive, report),
+                    _ => {
+                        tls.push_str("client_certificates = \"required\"\n");
+                        self.close(directive, report);
+                    }
                 },
                 "access_log" => match directive.arguments.len() {
                     _ if directive.argument(0) == "off" => {}
@@ -225,9 +310,9 @@ impl Site {
                 }
                 "charset" => charset = directive.argument(0),
                 "index" => self.keys.push_str(&list_line("index", directive.texts())),
-                _ if is_implied(directive.name()) => {}
+                _ if is_implied(directive) => {}
                 _ if is_route_setting(directive.name()) => {}
-                name if closes(name) => self.close(directive, report),
+                name if closes(directive) || answers(name) => self.close(directive, report),
                 _ => left_out(directive, report),
             }
         }

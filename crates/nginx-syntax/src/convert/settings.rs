@@ -11,19 +11,73 @@ use super::{
 use crate::{Report, tree::Directive};
 use std::fmt::Write as _;
 
+/// Networks of all clients.
+const EVERYONE: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 /// Settings that sites and routes share, converted.
 #[derive(Default)]
 pub struct Settings {
     pub keys: String,
     headers: Vec<String>,
     error_pages: Vec<String>,
-    access: Access,
-    realm: Option<String>,
-    user_file: Option<String>,
+    access: Option<Access>,
+    auth: Auth,
+    /// Those of the server, for a location.
+    outer: Option<Outer>,
     pub is_closed: bool,
 }
 
+/// Settings of a server that decide what the same settings of a location mean.
+#[derive(Clone, Debug, Default)]
+pub struct Outer {
+    auth: Auth,
+    has_access: bool,
+}
+
+/// Password protection, which needs both of its directives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Auth {
+    realm: Option<String>,
+    user_file: Option<String>,
+}
+
+impl Auth {
+    fn read(&mut self, directive: &Directive) {
+        let text = directive.argument(0);
+        match directive.name() {
+            "auth_basic" => self.realm = Some(text.to_owned()).filter(|realm| realm != "off"),
+            "auth_basic_user_file" => self.user_file = Some(text.to_owned()),
+            _ => {}
+        }
+    }
+
+    fn pair(&self) -> Option<(&str, &str)> {
+        Some((self.realm.as_deref()?, self.user_file.as_deref()?))
+    }
+}
+
+impl Outer {
+    /// The settings of a server.
+    pub fn of(all: &[&Directive]) -> Outer {
+        let mut outer = Outer::default();
+        for directive in all {
+            outer.auth.read(directive);
+            outer.has_access |= matches!(directive.name(), "allow" | "deny");
+        }
+        outer
+    }
+}
+
 impl Settings {
+    /// Settings of a location in a server.
+    pub fn inside(outer: &Outer) -> Settings {
+        Settings {
+            auth: outer.auth.clone(),
+            outer: Some(outer.clone()),
+            ..Settings::default()
+        }
+    }
+
     /// Reads the settings among some directives.
     pub fn read(&mut self, all: &[&Directive], name: Option<&str>, report: &mut Report) {
         let is_access = |directive: &&&Directive| matches!(directive.name(), "allow" | "deny");
@@ -58,14 +112,15 @@ impl Settings {
                     None => left_out(directive, report),
                 },
                 "error_page" => self.error_page(directive, report),
-                "auth_basic" if text == "off" => self.realm = None,
-                "auth_basic" => self.realm = Some(text.to_owned()),
-                "auth_basic_user_file" => self.user_file = Some(text.to_owned()),
+                "auth_basic" | "auth_basic_user_file" => {
+                    self.auth.read(directive);
+                    if text.contains('$') {
+                        self.is_closed = true;
+                        closed(directive, report);
+                    }
+                }
                 _ => {}
             }
-        }
-        if self.realm.as_ref().is_some_and(|realm| realm.contains('$')) {
-            self.is_closed = true;
         }
     }
 
@@ -74,9 +129,13 @@ impl Settings {
             return;
         };
         match Access::of(rules) {
-            Some(access) => {
-                self.is_closed |= access.is_closed;
-                self.access = access;
+            Some(mut access) => {
+                // A location may open again what a server closes.
+                match self.outer {
+                    None if access.is_closed => access.denied = EVERYONE.map(str::to_owned).into(),
+                    _ => self.is_closed |= access.is_closed,
+                }
+                self.access = Some(access);
             }
             None => {
                 self.is_closed = true;
@@ -104,13 +163,26 @@ impl Settings {
     /// Tables below a name.
     pub fn tables(&self, table: &str) -> String {
         let mut out = String::new();
-        let access = self.access.lines();
-        if !access.is_empty() {
-            let _ = write!(out, "[{table}.access]\n{access}");
+        let outer = self.outer.clone().unwrap_or_default();
+        // Lists replace those of the server, here one by one.
+        let lines = self.access.as_ref().map(|access| match outer.has_access {
+            true => access.all_lines(),
+            false => access.lines(),
+        });
+        if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
+            let _ = write!(out, "[{table}.access]\n{lines}");
         }
-        if let (Some(realm), Some(file)) = (&self.realm, &self.user_file) {
-            let (realm, file) = (quoted(realm), quoted(file));
-            let _ = writeln!(out, "[{table}.auth]\nrealm = {realm}\nuser_file = {file}");
+        let is_inherited = self.outer.is_some() && self.auth == outer.auth;
+        match self.auth.pair() {
+            _ if is_inherited => {}
+            Some((realm, file)) => {
+                let (realm, file) = (quoted(realm), quoted(file));
+                let _ = writeln!(out, "[{table}.auth]\nrealm = {realm}\nuser_file = {file}");
+            }
+            None if outer.auth.pair().is_some() => {
+                let _ = writeln!(out, "[{table}.auth]\nenabled = false");
+            }
+            None => {}
         }
         out
     }
@@ -142,6 +214,9 @@ impl Access {
     /// allowed comes first, and the rest is denied. `None`: they say something else.
     pub fn of(rules: &[&Directive]) -> Option<Access> {
         let (last, before) = rules.split_last()?;
+        if rules.iter().any(|rule| rule.argument(0) == "unix:") {
+            return None;
+        }
         let is_all = |rule: &&Directive| rule.argument(0) == "all";
         let ends = last.name() == "deny" && is_all(last);
         let allows = before
@@ -175,9 +250,18 @@ impl Access {
 
     /// The lines of a table.
     pub fn lines(&self) -> String {
+        self.written(|list| !list.is_empty())
+    }
+
+    /// The lines of a table that replaces another one: with empty lists.
+    fn all_lines(&self) -> String {
+        self.written(|_| true)
+    }
+
+    fn written(&self, is_wanted: impl Fn(&[String]) -> bool) -> String {
         let all = [("allow", &self.allowed), ("deny", &self.denied)];
         all.iter()
-            .filter(|(_, list)| !list.is_empty())
+            .filter(|(_, list)| is_wanted(list))
             .map(|(key, list)| list_line(key, list.iter().map(String::as_str)))
             .collect()
     }

@@ -8,7 +8,7 @@
 
 use super::{
     members::{member, url},
-    reported::{closed, is_implied as is_implied_anywhere, left_out},
+    reported::{closed, is_implied_name as is_implied_anywhere, left_out},
     settings::{Access, duration, size},
     text::{list_line, quoted},
 };

@@ -18,7 +18,7 @@ const NO_XSLT: &str = "XML is sent as it is; let the application transform it";
 const NO_IMAGES: &str = "images are sent as they are; let the application transform them";
 const NO_PERL: &str = "there is no Perl interpreter; let an application behind FastCGI do it";
 const NO_MEDIA: &str = "playlists are not made; use `hls` of saker.toml";
-const NO_GEOIP: &str = "the variables are empty; use `geo`, or `locate` of saker.toml";
+const NO_CITIES: &str = "the variables are empty; use `geo`, or `locate` of saker.toml";
 const NO_ACME: &str = "no certificate is ordered; use `[site.tls] automatic` of saker.toml";
 const NO_TRACING: &str = "requests are not traced; use `[tracing]` of saker.toml";
 
@@ -166,11 +166,11 @@ pub const VARIABLES: &[Row] = &[
     plain("modern_browser", HSL, 1, 2, Honored),
     plain("modern_browser_value", HSL, 1, 1, Honored),
     block("geo", HTTP, 1, 2, Body::Free, Honored),
-    plain("geoip_city", HTTP, 1, 2, Unsupported(NO_GEOIP)),
-    plain("geoip_country", HTTP, 1, 2, Unsupported(NO_GEOIP)),
-    plain("geoip_org", HTTP, 1, 2, Unsupported(NO_GEOIP)),
-    plain("geoip_proxy", HTTP, 1, 1, Unsupported(NO_GEOIP)),
-    plain("geoip_proxy_recursive", HTTP, 1, 1, Unsupported(NO_GEOIP)),
+    plain("geoip_city", HTTP, 1, 2, Unsupported(NO_CITIES)),
+    plain("geoip_country", HTTP, 1, 2, Honored),
+    plain("geoip_org", HTTP, 1, 2, Honored),
+    plain("geoip_proxy", HTTP, 1, 1, Honored),
+    plain("geoip_proxy_recursive", HTTP, 1, 1, Honored),
     block("map", HTTP, 2, 2, Body::Free, Honored),
     plain("map_hash_bucket_size", HTTP, 1, 1, Internal(HASHES)),
     plain("map_hash_max_size", HTTP, 1, 1, Internal(HASHES)),
@@ -247,14 +247,7 @@ pub const TLS: &[Row] = &[
     ),
     plain("quic_retry", HS, 1, 1, Honored),
     plain("ssl", HS, 1, 1, Honored),
-    plain(
-        "ssl_alpn",
-        HS,
-        1,
-        MANY,
-        Accepted("the protocols are those of the listener"),
-    ),
-    plain("ssl_buffer_size", HS, 1, 1, Accepted(CHUNKS)),
+    plain("ssl_buffer_size", HS, 1, 1, Internal(CHUNKS)),
     plain("ssl_certificate", HS, 1, 1, Honored),
     plain(
         "ssl_certificate_cache",

@@ -15,8 +15,6 @@ const SS: u32 = STREAM_ONLY | STREAM_SERVER;
 const MS: u32 = MAIL_ONLY | MAIL_SERVER;
 const WITH_BLOCK: Support = Accepted("the block that it stands in is reported");
 const HASHES: Support = Internal("tables grow as needed");
-const NAMES: Support =
-    Accepted("names are resolved by the system's resolver, and again when they expire");
 const SESSIONS: Support = Accepted("sessions are resumed by tickets");
 const NO_GEOIP: Support = Unsupported("the variables are unknown; use `geo`");
 
@@ -55,8 +53,8 @@ pub const STREAM: &[Row] = &[
         1,
         Unsupported("the members are those of the configuration"),
     ),
-    plain("resolver", SS | STREAM_UPSTREAM, 1, MANY, NAMES),
-    plain("resolver_timeout", SS | STREAM_UPSTREAM, 1, 1, NAMES),
+    plain("resolver", SS | STREAM_UPSTREAM, 1, MANY, Honored),
+    plain("resolver_timeout", SS | STREAM_UPSTREAM, 1, 1, Honored),
     plain(
         "least_time",
         STREAM_UPSTREAM,
@@ -82,8 +80,8 @@ pub const STREAM: &[Row] = &[
     plain("map_hash_max_size", STREAM_ONLY, 1, 1, HASHES),
     block("geo", STREAM_ONLY, 1, 2, Body::Free, Honored),
     plain("geoip_city", STREAM_ONLY, 1, 2, NO_GEOIP),
-    plain("geoip_country", STREAM_ONLY, 1, 2, NO_GEOIP),
-    plain("geoip_org", STREAM_ONLY, 1, 2, NO_GEOIP),
+    plain("geoip_country", STREAM_ONLY, 1, 2, Honored),
+    plain("geoip_org", STREAM_ONLY, 1, 2, Honored),
     block("split_clients", STREAM_ONLY, 2, 2, Body::Free, Honored),
     plain("limit_conn", SS, 2, 2, Honored),
     both("limit_conn_dry_run", Honored),
@@ -145,10 +143,7 @@ pub const STREAM: &[Row] = &[
     both("proxy_ssl_session_reuse", Honored),
     both("proxy_ssl_trusted_certificate", Honored),
     both("proxy_ssl_verify", Honored),
-    both(
-        "proxy_ssl_verify_depth",
-        Accepted("chains may be as long as the verifier takes"),
-    ),
+    both("proxy_ssl_verify_depth", Honored),
     both("proxy_timeout", Honored),
     both("proxy_upload_rate", Honored),
     plain("return", STREAM_SERVER, 1, 1, Honored),

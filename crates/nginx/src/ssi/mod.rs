@@ -55,6 +55,14 @@ struct Condition {
     is_behind_else: bool,
 }
 
+/// The form that `echo` gives values; it stays until another is named.
+#[derive(Clone, Copy, Debug)]
+enum Encoding {
+    None,
+    Url,
+    Entity,
+}
+
 /// A page that is being sent.
 pub struct Page {
     filters: Filters,
@@ -71,6 +79,7 @@ pub struct Page {
     block_bytes: usize,
     error: Vec<u8>,
     time_format: Vec<u8>,
+    encoding: Encoding,
 }
 
 /// Asks another location for a part of a page.
@@ -97,6 +106,7 @@ impl Page {
             block_bytes: 0,
             error: ERROR.to_vec(),
             time_format: TIME.to_vec(),
+            encoding: Encoding::Entity,
         }
     }
 
@@ -296,16 +306,20 @@ impl Page {
     fn echo(&mut self, parameters: &Parameters) -> Result<Vec<u8>, Fault> {
         let name = parameters.get(b"var").ok_or(Fault)?;
         let value = self.variable(name);
-        let Some(value) = value else {
-            let default = parameters.get(b"default");
-            return Ok(default.unwrap_or(b"(none)").to_vec());
-        };
+        let default = || parameters.get(b"default").unwrap_or(b"(none)").to_vec();
+        let value = value.unwrap_or_else(default);
         let mut out = Vec::with_capacity(value.len());
-        match parameters.get(b"encoding").unwrap_or(b"entity") {
-            b"none" => out = value,
-            b"url" => out = crate::pages::escape_url(&value),
-            b"entity" => escape::html(&value, &mut out),
-            _ => return Err(Fault),
+        match parameters.get(b"encoding") {
+            Some(b"none") => self.encoding = Encoding::None,
+            Some(b"url") => self.encoding = Encoding::Url,
+            Some(b"entity") => self.encoding = Encoding::Entity,
+            // An unknown one changes nothing.
+            None | Some(_) => {}
+        }
+        match self.encoding {
+            Encoding::None => out = value,
+            Encoding::Url => out = crate::pages::escape_url(&value),
+            Encoding::Entity => escape::html(&value, &mut out),
         }
         self.origin.budget().work().make(out.len());
         Ok(out)

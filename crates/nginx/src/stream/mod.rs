@@ -8,15 +8,20 @@
 mod log;
 mod values;
 
-use crate::limits::Zones;
+use crate::{
+    limits::Zones,
+    made_upstreams::{self, FoundKey},
+    resolve::{self, Need},
+};
 use saker_config::model::{AccessLogTarget, Upstream};
 use saker_nginx_model::{
-    modules::{access::Who, maps::NameTable},
+    modules::{access::Who, maps::NameTable, resolver::Found, upstream::Group},
     stream::{StreamRulesOf, StreamTarget, Streams, upstream},
     values::Regex,
 };
 use saker_rate_limits::Counted;
-use saker_stream_proxy::{Action, Session, StreamRules, status};
+use saker_stream_proxy::{Action, NextAction, Session, StreamRules, status};
+use saker_telemetry::{access_log::by_host, error_log, message};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -25,15 +30,15 @@ use std::{
 /// Upstreams by evaluated address that are kept; beyond that all are forgotten.
 const UPSTREAMS_MAX: usize = 1024;
 
-/// Upstreams by server and address.
-type Evaluated = HashMap<(usize, Box<str>), Arc<Upstream>>;
+/// Upstreams by server, name, and the addresses that it was resolved to.
+type Evaluated = HashMap<(usize, Box<str>, FoundKey), Arc<Upstream>>;
 
 /// The streams of a front end, and what all workers share.
 #[derive(Debug, Default)]
 pub struct StreamFrontEnd {
     streams: Arc<Streams>,
     zones: Zones,
-    /// By server and address, for targets with variables.
+    /// For targets with variables, or names that are resolved.
     evaluated: Mutex<Evaluated>,
 }
 
@@ -51,20 +56,22 @@ impl StreamFrontEnd {
     }
 
     /// The upstream of an address that was evaluated; `None`: it is no address.
-    fn evaluated(&self, server: usize, rules: &StreamRulesOf, name: &str) -> Option<Arc<Upstream>> {
-        let is_address = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#' | b'\\');
-        if !name.bytes().all(is_address) {
-            return None;
-        }
+    fn evaluated(
+        &self,
+        server: usize,
+        rules: &StreamRulesOf,
+        name: &str,
+        found: &Found,
+    ) -> Option<Arc<Upstream>> {
         let mut known = self
             .evaluated
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let key = (server, name.into());
+        let key = (server, name.into(), made_upstreams::key_of(found));
         if let Some(upstream) = known.get(&key) {
             return Some(Arc::clone(upstream));
         }
-        let made = Arc::new(upstream(name, &self.streams.groups, &rules.members)?);
+        let made = Arc::new(upstream(name, &self.streams.groups, &rules.members, found)?);
         if known.len() >= UPSTREAMS_MAX {
             known.clear();
         }
@@ -94,6 +101,68 @@ impl NginxStreamRules {
             session,
         }
     }
+}
+
+/// A target that is known by its value.
+struct Target<'g> {
+    name: String,
+    group: Option<&'g Group>,
+    key: Vec<u8>,
+}
+
+impl NginxStreamRules {
+    /// The way to a target, when its names are resolved.
+    fn resolved<'a>(
+        &'a self,
+        rules: &'a StreamRulesOf,
+        session: &'a mut Session,
+        target: Target<'a>,
+    ) -> NextAction<'a> {
+        let is_address = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#' | b'\\');
+        if target.name.is_empty() || !target.name.bytes().all(is_address) {
+            return Action::End(status::INTERNAL_ERROR).into();
+        }
+        let names = match resolve::need(&target.name, target.group, &rules.resolver) {
+            Need::Nothing => return self.way(rules, session, target, &Found::default()).into(),
+            Need::Names(names) => names,
+            Need::NoServers(text) => {
+                complain(session, &text);
+                return Action::End(status::INTERNAL_ERROR).into();
+            }
+        };
+        if let Some(found) = names.fresh() {
+            return self.way(rules, session, target, &found).into();
+        }
+        NextAction::Later(Box::pin(async move {
+            match names.look_up().await {
+                Ok(found) => self.way(rules, session, target, &found),
+                Err((name, error)) => {
+                    complain(session, &format!("{name} could not be resolved ({error})"));
+                    Action::End(status::INTERNAL_ERROR)
+                }
+            }
+        }))
+    }
+
+    fn way(
+        &self,
+        rules: &StreamRulesOf,
+        session: &Session,
+        target: Target<'_>,
+        found: &Found,
+    ) -> Action {
+        let number = session.server.number;
+        match self.0.evaluated(number, rules, &target.name, found) {
+            Some(upstream) if upstream.members.is_empty() => Action::End(status::BAD_GATEWAY),
+            Some(upstream) => Action::Proxy(upstream, target.key),
+            None => Action::End(status::INTERNAL_ERROR),
+        }
+    }
+}
+
+fn complain(session: &Session, text: &str) {
+    let message = &message::NGINX_NAME_UNRESOLVED;
+    error_log::log_client(message, session.client, format_args!("{text}"));
 }
 
 impl StreamRules for NginxStreamRules {
@@ -174,17 +243,16 @@ impl StreamRules for NginxStreamRules {
         }
     }
 
-    fn action(&self, session: &mut Session) -> Action {
+    fn action<'a>(&'a self, session: &'a mut Session) -> NextAction<'a> {
         let Some(rules) = self.of(session) else {
-            return Action::End(status::INTERNAL_ERROR);
+            return Action::End(status::INTERNAL_ERROR).into();
         };
-        let number = session.server.number;
         let mut evaluation = self.evaluation(session);
         let action = match &rules.target {
-            StreamTarget::Return(text) => Action::Return(evaluation.text(text)),
+            StreamTarget::Return(text) => NextAction::Now(Action::Return(evaluation.text(text))),
             StreamTarget::Upstream(upstream, key) => {
                 let key = key.as_ref().map(|key| evaluation.text(key));
-                Action::Proxy(Arc::clone(upstream), key.unwrap_or_default())
+                Action::Proxy(Arc::clone(upstream), key.unwrap_or_default()).into()
             }
             StreamTarget::Evaluated(text) => {
                 let name = String::from_utf8(evaluation.text(text)).unwrap_or_default();
@@ -192,14 +260,15 @@ impl StreamRules for NginxStreamRules {
                 let group = groups.iter().find(|group| *group.name == *name);
                 let key = group.and_then(|group| group.key.as_ref());
                 let key = key.map(|key| evaluation.text(key)).unwrap_or_default();
-                match self.0.evaluated(number, rules, &name) {
-                    Some(upstream) => Action::Proxy(upstream, key),
-                    None => Action::End(status::INTERNAL_ERROR),
+                let target = Target { name, group, key };
+                match evaluation.session.variables.has_failed {
+                    true => Action::End(status::INTERNAL_ERROR).into(),
+                    false => return self.resolved(rules, session, target),
                 }
             }
         };
         match session.variables.has_failed {
-            true => Action::End(status::INTERNAL_ERROR),
+            true => Action::End(status::INTERNAL_ERROR).into(),
             false => action,
         }
     }
@@ -216,7 +285,12 @@ impl StreamRules for NginxStreamRules {
                     continue;
                 }
             }
-            let line = evaluation.line(log);
+            let mut line = Vec::new();
+            if let Some(path) = &log.path {
+                let path = String::from_utf8_lossy(&evaluation.text(path)).into_owned();
+                by_host::begin_line(&path, &mut line);
+            }
+            line.extend(evaluation.line(log));
             write(log.target, &line);
         }
     }

@@ -96,6 +96,11 @@ impl Evaluation<'_> {
                 let geo = streams.tables.geos.get(at);
                 (geo.map(|geo| self.geo(geo)), true)
             }
+            Source::GeoIp(part) => {
+                let database = streams.tables.geoip.of(part);
+                let client = self.session.client.ip();
+                (database.and_then(|found| found.value(client, part)), true)
+            }
             Source::Split(at) => {
                 let split = streams.tables.splits.get(at);
                 (split.and_then(|split| self.split(split)), true)

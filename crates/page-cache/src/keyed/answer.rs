@@ -4,25 +4,20 @@
 //! Caveat: the upstream was asked without conditions and ranges, so both are applied here; ranges
 //! only where the response says `Accept-Ranges`, as in nginx.
 
-use crate::{
-    conditions::is_conditional,
-    page::{Page, wanted_range},
-};
+use crate::{conditions::is_conditional, page::Page};
+use saker_config::model::Files;
 use saker_content::{
     Content,
     byteranges::{self, Boundaries},
 };
 use saker_http::{
-    Fields, HeadView, Method, Status,
+    Fields, HeadView, KnownField, Method, Status,
     conditional::{self, DateRule, Precondition, Validators},
     date::parse_date,
     entity_tag::EntityTag,
     range::{self, RangeOutcome},
 };
 use saker_pipeline::{Body, Response};
-
-/// Ranges per response.
-const RANGES_MAX: usize = 16;
 
 /// Returns a page as the upstream sent it.
 pub fn whole(page: &Page) -> Response {
@@ -62,9 +57,9 @@ pub fn apply(
     response: &mut Response,
     has_ranges: bool,
     boundaries: &Boundaries,
-    (now, rule): (i64, DateRule),
+    (now, files): (i64, &Files),
 ) {
-    match judge(head, response, now, rule) {
+    match judge(head, response, now, files.modified_since) {
         Precondition::Proceed => {}
         Precondition::NotModified => {
             response.status = Status::NOT_MODIFIED;
@@ -86,8 +81,13 @@ pub fn apply(
     let is_offered = fields
         .first("Accept-Ranges")
         .is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"));
-    let applies = || conditional::range_applies(head, &validators(fields, now));
-    let Some(wanted) = wanted_range(head).filter(|_| is_offered && applies()) else {
+    // A date of this second counts, as in nginx.
+    let judged_at = now.saturating_add(1);
+    let applies = || conditional::range_applies(head, &validators(fields, judged_at));
+    let wanted = head
+        .known(KnownField::Range)
+        .filter(|_| head.method() == Method::Get);
+    let Some(wanted) = wanted.filter(|_| is_offered && applies()) else {
         return;
     };
     let content = match &response.body {
@@ -100,12 +100,20 @@ pub fn apply(
         },
         Body::Empty | Body::Parts(_) | Body::Stream(_) => return,
     };
-    take_range(response, &content, wanted, boundaries);
+    let length = content.length();
+    let ranges_max = files.ranges_max as usize;
+    let outcome = range::resolve_by(files.range_rules, wanted, length, ranges_max);
+    take_range(response, &content, outcome, boundaries);
 }
 
-fn take_range(response: &mut Response, content: &Content, wanted: &[u8], boundaries: &Boundaries) {
+fn take_range(
+    response: &mut Response,
+    content: &Content,
+    outcome: RangeOutcome,
+    boundaries: &Boundaries,
+) {
     let length = content.length();
-    match range::resolve(wanted, length, RANGES_MAX) {
+    match outcome {
         RangeOutcome::Whole => {}
         RangeOutcome::One(part) => {
             response.status = Status::PARTIAL_CONTENT;

@@ -21,7 +21,7 @@ use crate::{
     stats::Stat,
 };
 use saker_cache_rules::keyed::Lifetime;
-use saker_http::{Method, RequestHead, Status};
+use saker_http::{Fields, Method, RequestHead, Status};
 use saker_pipeline::{
     Body, Exchange, Forwarder, Handled, LocalFuture, ProxyOptions, Response, UpstreamRequest,
 };
@@ -168,14 +168,14 @@ impl KeyedRequest {
 
     fn apply(&self, exchange: &Exchange, response: &mut Response) {
         let (head, now) = (exchange.head.view(), exchange.now);
-        let rule = exchange.routing.settings.files.modified_since;
+        let files = &exchange.routing.settings.files;
         let boundaries = &self.cache.boundaries;
         answer::apply(
             head,
             response,
             self.plan.has_ranges,
             boundaries,
-            (now, rule),
+            (now, files),
         );
     }
 
@@ -229,7 +229,7 @@ impl KeyedRequest {
                 }
                 stored
             });
-        self.report(exchange, &mut fetch, place, &stored);
+        self.report(exchange, &mut fetch, (place, response.fields()), &stored);
         self.finish(exchange, response, place, stored.is_ok()).await
     }
 
@@ -313,16 +313,18 @@ impl KeyedRequest {
         &self,
         exchange: &mut Exchange,
         fetch: &mut Fetch,
-        place: &Place,
+        (place, fields): (&Place, &Fields),
         stored: &Result<(), Refusal>,
     ) {
         let stats = self.cache.worker_stats.of(&place.site);
+        let paths = &self.cache.worker_stats.paths;
         match stored {
             Ok(()) => {
                 exchange.upstream.outlives_client.set(true);
                 self.cache.count(Metric::PageCacheStores);
                 self.cache.count(Metric::PageCacheMisses);
                 stats.add(Stat::Misses, 1);
+                paths.miss(&place.site, &place.key);
             }
             Err(why) => {
                 if let Some(permit) = &mut fetch.permit {
@@ -331,6 +333,7 @@ impl KeyedRequest {
                 }
                 self.cache.count(Metric::PageCachePasses);
                 stats.pass(why.word);
+                paths.pass((&place.site, &place.key), exchange, Some(fields), why);
             }
         }
         let zone = &self.plan.zone.name;

@@ -63,6 +63,7 @@ pub async fn answer(
                 && !request.is_query
                 && !page.is_private
                 && !request.is_authenticated
+                && !request.key_base.is_of_client
                 && is_asked_as_it_is(exchange)
                 && is_as_listener_says(exchange)
             {

@@ -20,6 +20,11 @@ use saker_pipeline::Exchange;
 /// Passes the request on. A response that may be stored is requested unconditionally and without a
 /// coding, because codings are made once, from the stored page; a stored page adds its validators.
 pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
+    if request.old.is_none() {
+        // What is made begins now: purges that came while the request was read and looked up are
+        // in force, and the page has to outlive them. A page that is validated may be older.
+        request.purge_seq = cache.store.purge_seq();
+    }
     let view = exchange.head.view();
     let mut offers_esi = offers_esi(&request);
     if request.is_fetch(view) {

@@ -95,7 +95,12 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         // RFC 9110 section 9.3.1: content of a GET has no defined semantics, but an application may
         // read it, and no key covers it.
         exchange.trace("cache", None, || "bypassed: the request has content".into());
-        pass(&request, Refusal::new("content", "the request has content"));
+        pass(
+            cache,
+            exchange,
+            &request,
+            Refusal::new("content", "the request has content"),
+        );
         return Handled::Declined;
     }
     let settings = &request.settings;
@@ -103,7 +108,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         exchange.trace("cache", None, || {
             "bypassed: the request has a cookie".into()
         });
-        pass(&request, NotStored::RequestCookie.into());
+        pass(cache, exchange, &request, NotStored::RequestCookie.into());
         return Handled::Declined;
     }
     search(cache, exchange, request).await
@@ -124,7 +129,7 @@ async fn search_by_content(
             "content",
             "the request has more content than may be in a key",
         );
-        pass(&request, long);
+        pass(cache, exchange, &request, long);
         return Handled::Declined;
     };
     request.key_base.add_content(&digest);
@@ -150,13 +155,16 @@ fn begin(
     let settings = cache.settings.of(&exchange.routing.settings.cache);
     let Some(mut request) = CacheRequest::of(exchange, settings, cache.store.purge_seq()) else {
         let excluded = Refusal::new("excluded", "its URL is excluded");
-        cache
-            .worker_stats
-            .of(&key::scope(
-                &exchange.routing.site,
-                exchange.routing.site_index,
-            ))
-            .pass(excluded.word);
+        let routing = &exchange.routing;
+        let scope = key::scope(&routing.site, routing.site_index);
+        cache.worker_stats.of(&scope).pass(excluded.word);
+        let paths = &cache.worker_stats.paths;
+        paths.pass(
+            (&scope, exchange.head.view().target()),
+            exchange,
+            None,
+            &excluded,
+        );
         if let Some(fetch) = &incoming.background_fetch {
             fetch.note(FetchOutcome::NotStored(excluded));
         }
@@ -172,7 +180,7 @@ fn begin(
         .and_then(|call| call.script.as_ref());
     if request.rewrite_env.off || script.is_some_and(|script| script.is_included) {
         let off = Refusal::new("off", "rewrite rules switch the cache off");
-        pass(&request, off);
+        pass(cache, exchange, &request, off);
         return None;
     }
     request.include = incoming.include.take();
@@ -180,7 +188,9 @@ fn begin(
 }
 
 /// Counts a request that is not stored.
-fn pass(request: &CacheRequest, why: Refusal) {
+fn pass(cache: &PageCache, exchange: &Exchange, request: &CacheRequest, why: Refusal) {
+    let place = (&*request.key_base.scope, &*request.key_base.url);
+    cache.worker_stats.paths.pass(place, exchange, None, &why);
     request.stats.iter().for_each(|stats| stats.pass(why.word));
     request.note(FetchOutcome::NotStored(why));
 }
@@ -225,6 +235,8 @@ async fn search(
             exchange.trace("cache", None, || "answered from a stored range".into());
             exchange.upstream.is_answered_by_program = true;
             request.count(Stat::Hits);
+            let base = &request.key_base;
+            cache.worker_stats.paths.hit(&base.scope, &base.url);
             cache.count(Metric::PageCacheHits);
             return Handled::Answered(response);
         }

@@ -13,14 +13,14 @@ use crate::{
     decide::Decision,
     page::{Page, PageParts},
     prepare::{NewVaryRecord, probe_of_url},
-    record::{Record, VaryRecord},
+    record::{self, Record, VaryRecord},
     request::CacheRequest,
     tags::{PRIVATE, marks},
     write,
 };
 use saker_cache_rules::rules::Life;
 use saker_cache_store::{EntryHead, Finished, Validity};
-use saker_http::{Fields, Status, fields::known_name};
+use saker_http::Status;
 use saker_pipeline::Exchange;
 use std::rc::Rc;
 
@@ -99,11 +99,7 @@ impl Copy {
 
     /// The page, for the request that has asked for it.
     pub fn into_page(self, cache: &PageCache) -> Rc<Page> {
-        let mut fields = Fields::new();
-        for (name, value) in &self.head.fields {
-            let name = String::from_utf8_lossy(name);
-            fields.append(known_name(&name), value.clone());
-        }
+        let fields = record::fields(&self.head);
         let marks = marks(&self.head);
         Rc::new(Page::new(PageParts {
             id: self.head.began,

@@ -41,6 +41,9 @@ const IDLE: Duration = Duration::from_millis(50);
 /// Request fields that select a variant.
 pub type Variation = Vec<(String, String)>;
 
+/// Pages that a job may fetch, by their URL and its listener.
+pub type UrlLimit = Box<dyn Fn(&PageUrl, &ListenerEndpoint) -> bool + Send + Sync>;
+
 /// Options of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmOptions {
@@ -57,6 +60,7 @@ pub struct WarmOptions {
 pub struct WarmJob {
     options: WarmOptions,
     endpoints: Vec<ListenerEndpoint>,
+    limit: Option<UrlLimit>,
     state: Mutex<JobState>,
 }
 
@@ -129,6 +133,17 @@ impl WarmJob {
         endpoints: Vec<ListenerEndpoint>,
         is_open: bool,
     ) -> Arc<WarmJob> {
+        WarmJob::limited(options, endpoints, is_open, None)
+    }
+
+    /// A job that fetches the pages that `limit` lets it, and those alone, whatever its sitemaps
+    /// name.
+    pub fn limited(
+        options: WarmOptions,
+        endpoints: Vec<ListenerEndpoint>,
+        is_open: bool,
+        limit: Option<UrlLimit>,
+    ) -> Arc<WarmJob> {
         let state = JobState {
             is_open,
             looked_at: Some(Instant::now()),
@@ -137,6 +152,7 @@ impl WarmJob {
         Arc::new(WarmJob {
             options,
             endpoints,
+            limit,
             state: Mutex::new(state),
         })
     }
@@ -152,9 +168,11 @@ impl WarmJob {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The listener for a URL; `None`: the server has none.
+    /// The listener for a URL; `None`: the server has none, or the job may not fetch the page.
     pub fn endpoint(&self, url: &PageUrl) -> Option<ListenerEndpoint> {
-        url.endpoint(&self.endpoints)
+        let found = url.endpoint(&self.endpoints)?;
+        let is_allowed = self.limit.as_ref().is_none_or(|limit| limit(url, &found));
+        is_allowed.then_some(found)
     }
 
     /// Adds pages and sitemaps.

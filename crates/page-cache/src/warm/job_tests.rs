@@ -114,6 +114,29 @@ fn it_ends_when_it_is_to_end() {
 }
 
 #[test]
+fn a_limited_job_has_no_listener_for_other_pages() {
+    let endpoint = ListenerEndpoint {
+        listener: Arc::new(saker_config::model::Address::Tcp(
+            ([127, 0, 0, 1], 80).into(),
+        )),
+        local: ([127, 0, 0, 1], 80).into(),
+        tls: false,
+        secure: false,
+    };
+    let limit: UrlLimit = Box::new(|url, _| url.host() == "own.example");
+    let endpoints = vec![endpoint];
+    let job = WarmJob::limited(WarmOptions::default(), endpoints, true, Some(limit));
+    assert!(job.endpoint(&url("http://OWN.example/a")).is_some());
+    for other in [
+        "http://other.example/a",
+        "http://own.example.other/",
+        "http://other.example/http://own.example/",
+    ] {
+        assert!(job.endpoint(&url(other)).is_none(), "{other}");
+    }
+}
+
+#[test]
 fn jobs_are_counted() {
     let jobs = WarmJobs::default();
     let open = || WarmJob::new(WarmOptions::default(), Vec::new(), true);

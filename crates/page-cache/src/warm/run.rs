@@ -25,6 +25,8 @@ use std::{
 /// The longest time for one page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(120);
 
+const NO_LISTENER: &str = "no listener has its scheme and port, or it is another site's page";
+
 /// Services provided by a worker.
 pub struct WarmContext {
     /// Services of the newest generation.
@@ -74,7 +76,7 @@ async fn page(
     variation: usize,
 ) -> FetchOutcome {
     let Some(endpoint) = job.endpoint(url) else {
-        return FetchOutcome::Failed("no listener has its scheme and port".into());
+        return FetchOutcome::Failed(NO_LISTENER.into());
     };
     let head = background_fetch::head(&url.authority, &url.target, job.variation(variation));
     background_fetch::run(&(context.services)(), Rc::new(endpoint.client()), head).await
@@ -85,9 +87,7 @@ async fn read(
     job: &WarmJob,
     url: &PageUrl,
 ) -> Result<Vec<sitemap::SitemapEntry>, String> {
-    let endpoint = job
-        .endpoint(url)
-        .ok_or("no listener has its scheme and port")?;
+    let endpoint = job.endpoint(url).ok_or(NO_LISTENER)?;
     let head = background_fetch::head(&url.authority, &url.target, &[]);
     let services = (context.services)();
     let fetching = background_fetch::fetch(

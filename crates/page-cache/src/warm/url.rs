@@ -49,6 +49,11 @@ impl PageUrl {
         })
     }
 
+    /// Canonical, without a port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     pub fn is_at_host_of(&self, other: &PageUrl) -> bool {
         self.host == other.host
     }

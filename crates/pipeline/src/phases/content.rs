@@ -8,7 +8,7 @@
 //! [`ContentHandlers`]: crate::ContentHandlers
 //! [`UpstreamState::call`]: crate::UpstreamState::call
 
-use super::body_bytes_max;
+use super::{body_bytes_max, decided};
 use crate::{Exchange, Handled, Handler, Response, Services, Verdict};
 use saker_http::{KnownField, Method};
 use std::future::poll_fn;
@@ -17,28 +17,20 @@ use std::future::poll_fn;
 const UNREAD_BYTES_MAX: u64 = 256 << 10;
 
 /// Calls the handlers in order until one does not decline. Carries out [`Handled::Forward`], and
-/// never returns it.
-pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Handled {
+/// never returns it. `is_decided`: a decision says that none of them answers before the gateway.
+pub(super) async fn content(
+    exchange: &mut Exchange,
+    services: &Services,
+    is_decided: bool,
+) -> Handled {
     let handlers = &services.handlers;
-    if limits_logins(exchange)
-        && let Some(refused) = limit_logins(exchange, services).await
-    {
-        return Handled::Answered(refused);
-    }
-    if exchange.upstream.call.is_none() {
-        match first(exchange, services, &handlers.routes).await {
-            Handled::Declined => {}
-            Handled::Forward(request) => {
-                exchange.upstream.call = Some(request);
-                if limits_logins(exchange)
-                    && let Some(refused) = limit_logins(exchange, services).await
-                {
-                    return Handled::Answered(refused);
-                }
-            }
+    if !is_decided {
+        match before_upstreams(exchange, services).await {
+            Handled::Declined => decided::keep(exchange, services),
             done => return done,
         }
     }
+    route_for_cache(exchange, services);
     match first(exchange, services, handlers.cache.as_slice()).await {
         Handled::Declined => {}
         done => return done,
@@ -65,6 +57,42 @@ pub(super) async fn content(exchange: &mut Exchange, services: &Services) -> Han
         // The program has delegated its response to a file.
         Handled::Declined => first(exchange, services, &handlers.files).await,
         done => done,
+    }
+}
+
+/// Calls the handlers of routes. [`Handled::Declined`]: files or an upstream may answer, which
+/// [`UpstreamState::call`](crate::UpstreamState::call) names if a handler has chosen it.
+async fn before_upstreams(exchange: &mut Exchange, services: &Services) -> Handled {
+    if limits_logins(exchange)
+        && let Some(refused) = limit_logins(exchange, services).await
+    {
+        return Handled::Answered(refused);
+    }
+    if exchange.upstream.call.is_none() {
+        match first(exchange, services, &services.handlers.routes).await {
+            Handled::Declined => {}
+            Handled::Forward(request) => {
+                exchange.upstream.call = Some(request);
+                if limits_logins(exchange)
+                    && let Some(refused) = limit_logins(exchange, services).await
+                {
+                    return Handled::Answered(refused);
+                }
+            }
+            done => return done,
+        }
+    }
+    Handled::Declined
+}
+
+/// Makes the upstream request of the site's own routes before the page cache is looked at: the
+/// upstream and the path that it is asked for are part of a page's key, since routes may lead
+/// clients with the same URL to different ones.
+fn route_for_cache(exchange: &mut Exchange, services: &Services) {
+    let handlers = &services.handlers;
+    let is_cached = handlers.cache.is_some() && exchange.routing.settings.cache.is_on;
+    if is_cached && exchange.upstream.call.is_none() {
+        exchange.upstream.call = handlers.gateway.route(exchange);
     }
 }
 

@@ -9,6 +9,7 @@
 mod acme_challenge;
 mod by_host;
 mod content;
+mod decided;
 mod limits;
 mod live_redirects;
 mod post_read;
@@ -17,7 +18,7 @@ mod select_host;
 pub use acme_challenge::CHALLENGES;
 pub use limits::body_bytes_max;
 
-use crate::{Exchange, Handled, Response, Rules, Services, Step, Verdict};
+use crate::{Exchange, Handled, Response, Rules, Services, Step, Verdict, client_address};
 use saker_config::model::ModSecurityMode;
 use saker_http::Status;
 use saker_rate_limits::Admission;
@@ -92,6 +93,9 @@ pub const PHASES: &[Phase] = &[
 /// subrequests, error documents, paths changed by rules.
 const BEHIND_HOST: usize = 4;
 
+/// Index of the phase `fixups`, which makes upstream requests of rules.
+const FIXUPS: usize = PHASES.len() - 1;
+
 /// Runs all phases for a client request, then the content phase.
 pub fn run_phases<'a>(
     exchange: &'a mut Exchange,
@@ -155,20 +159,75 @@ pub async fn subrequest_content(exchange: &mut Exchange, services: &Services) ->
 }
 
 async fn run_from(exchange: &mut Exchange, services: &Services, mut from: usize) -> Response {
+    if from != 0 {
+        // Another path of the same request, which the decision isn't about.
+        exchange.cache.decision = None;
+    }
+    let mut is_decided = exchange.cache.decision.is_some();
     loop {
-        if let Some(response) = before_content(exchange, services, from).await {
+        let answer = match is_decided {
+            true => match follow(exchange, services).await {
+                Verdict::Pass => None,
+                Verdict::Answer(response) => Some(response),
+                // The path has changed.
+                Verdict::Restart => {
+                    (is_decided, exchange.cache.decision) = (false, None);
+                    if !begins_again(exchange, "fixups") {
+                        return Response::new(Status::INTERNAL_SERVER_ERROR);
+                    }
+                    from = BEHIND_HOST;
+                    continue;
+                }
+            },
+            false => before_content(exchange, services, from).await,
+        };
+        if let Some(response) = answer {
             return response;
         }
-        match content::content(exchange, services).await {
+        match content::content(exchange, services, is_decided).await {
             Handled::Answered(response) => return response,
             Handled::Declined | Handled::Forward(_) => return Response::new(Status::NOT_FOUND),
             // The path has changed.
-            Handled::Restart => {}
+            Handled::Restart => (is_decided, exchange.cache.decision) = (false, None),
         }
         if !begins_again(exchange, "content") {
             return Response::new(Status::INTERNAL_SERVER_ERROR);
         }
         from = BEHIND_HOST;
+    }
+}
+
+/// The part of the phases that is no decision about a path: what each request has to pass.
+async fn follow(exchange: &mut Exchange, services: &Services) -> Verdict {
+    let Some(decision) = exchange.cache.decision.clone() else {
+        return Verdict::Pass;
+    };
+    let trusted = &services.generation.model.server.trusted_proxies;
+    client_address::drop_made_up_fields(exchange, trusted);
+    decided::apply(&decision, exchange);
+    if let Some(refused) = limits::limits(exchange, services) {
+        return Verdict::Answer(refused);
+    }
+    if decision.rules.is_some() {
+        match rules(exchange, services).fixups(exchange).verdict().await {
+            Verdict::Pass if exchange.is_over_budget() => {
+                return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+            }
+            Verdict::Pass => {}
+            done => return done,
+        }
+    }
+    if exchange.limits.admission.is_some() {
+        Box::pin(wait_for_place(exchange, services)).await;
+    }
+    Verdict::Pass
+}
+
+/// Waits as long as rate limits say.
+async fn wait_for_place(exchange: &mut Exchange, services: &Services) {
+    if let Some(Admission::Delay(wait_ns)) = exchange.limits.admission.take() {
+        services.counters.increment(Metric::ThrottleDelayed);
+        (services.sleep)(Duration::from_nanos(wait_ns)).await;
     }
 }
 
@@ -178,6 +237,9 @@ async fn before_content(
     mut from: usize,
 ) -> Option<Response> {
     while let Some(phase) = PHASES.get(from) {
+        if from == FIXUPS {
+            decided::keep_before_fixups(exchange, services);
+        }
         let verdict = match (phase.run)(exchange, services) {
             Step::Ready(verdict) => verdict,
             Step::Pending(rest) => rest.await,
@@ -197,10 +259,7 @@ async fn before_content(
             Verdict::Restart => return Some(Response::new(Status::INTERNAL_SERVER_ERROR)),
         }
     }
-    if let Some(Admission::Delay(wait_ns)) = exchange.limits.admission.take() {
-        services.counters.increment(Metric::ThrottleDelayed);
-        (services.sleep)(Duration::from_nanos(wait_ns)).await;
-    }
+    wait_for_place(exchange, services).await;
     None
 }
 
@@ -226,11 +285,12 @@ fn rules<'s>(exchange: &Exchange, services: &'s Services) -> &'s dyn Rules {
     services.rules.of(exchange.routing.site_index)
 }
 
-/// Checks bots, challenges, login attempts, hotlinks, and signed URLs; skipped for error documents.
+/// Checks bots, challenges, login attempts, hotlinks, and signed URLs; skipped for error documents of
+/// the configuration.
 fn client_rules<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let settings = &exchange.routing.settings;
     let is_idle = settings.links.is_idle() && settings.visitors.is_idle();
-    if is_idle || exchange.log.stands_in_for.is_some() {
+    if is_idle || exchange.is_page_for_all() {
         return Step::PASS;
     }
     {
@@ -271,5 +331,6 @@ mod tests {
         let last: Vec<_> = before.rev().take(2).collect();
         // Redirects of the console are for client requests.
         assert_eq!(last, ["live_redirects", "select_host"]);
+        assert_eq!(PHASES[FIXUPS].name, "fixups");
     }
 }

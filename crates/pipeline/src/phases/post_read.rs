@@ -28,6 +28,13 @@ pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<
     let has_rules = services.rules.target_policy() == TargetPolicy::LeftToRules;
     let trusted = &services.generation.model.server.trusted_proxies;
     client_address::drop_made_up_fields(exchange, trusted);
+    if let Some(status) = exchange.limits.refused {
+        // Its server is chosen by the host, if there is one.
+        if exchange.head.settle_host().is_ok() {
+            exchange.host = exchange.head.settled_host().unwrap_or_default().to_vec();
+        }
+        return Some(Response::new(status));
+    }
     match read_target(exchange, has_rules) {
         Ok(answer) => answer,
         Err(status) => {
@@ -79,7 +86,9 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         Target::Authority(_) => return Ok(Some(with_methods(Status::METHOD_NOT_ALLOWED))),
     };
     let asterisk = matches!(target, Target::Asterisk);
-    let mut decoded = Vec::with_capacity(raw_path.len());
+    let mut decoded = std::mem::take(&mut exchange.path);
+    decoded.clear();
+    decoded.reserve(raw_path.len());
     let encoded_slash = match path::normalize(raw_path, &mut decoded) {
         // The rules of the site decide whether to allow it. Until then, and in all trust
         // decisions, it separates segments, as it does to a server that decodes it.
@@ -99,7 +108,9 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
         outcome => outcome.map_err(status_of).map(|()| false)?,
     };
-    let host = exchange.head.settled_host().unwrap_or_default().to_vec();
+    let mut host = std::mem::take(&mut exchange.host);
+    host.clear();
+    host.extend_from_slice(exchange.head.settled_host().unwrap_or_default());
     let query = query.map(<[u8]>::to_vec);
     (
         exchange.host,

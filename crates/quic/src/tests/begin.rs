@@ -163,7 +163,7 @@ fn handshakes_at_a_time_are_bounded_and_come_later() {
 #[test]
 fn the_door_may_say_no() {
     let mut pair = Pair::new(Settings::default());
-    pair.door.0 = false;
+    pair.door.admits = false;
     let id = pair.connect();
     pair.run(Duration::from_millis(50));
     // CONNECTION_REFUSED (RFC 9000 section 20.1).
@@ -176,6 +176,20 @@ fn the_door_may_say_no() {
         pair.client(id).1.events
     );
     assert!(pair.server.is_empty());
+}
+
+/// As while another process takes over: the next packets of the client find one that lets it in.
+#[test]
+fn a_door_that_says_nothing_costs_no_connection() {
+    let mut pair = Pair::new(Settings::default());
+    (pair.door.admits, pair.door.is_silent) = (false, true);
+    let id = pair.connect();
+    pair.run(Duration::from_millis(50));
+    assert_eq!(pair.server.counts.handshakes_refused, 1);
+    assert!(pair.server.is_empty() && pair.client(id).1.lost().is_none());
+    pair.door.admits = true;
+    pair.run(WHILE * 4);
+    assert!(pair.client(id).1.has(&Event::Established));
 }
 
 /// RFC 9000 section 8.1: three times what came, until the address is proved.

@@ -274,15 +274,23 @@ impl Peer {
     }
 }
 
-pub struct Admitting(pub bool);
+#[derive(Default)]
+pub struct Admitting {
+    pub admits: bool,
+    pub is_silent: bool,
+}
 
 impl Admission<Peer> for Admitting {
     fn admit(&mut self, _: SocketAddr) -> Option<Peer> {
-        self.0.then(|| Peer {
+        self.admits.then(|| Peer {
             echoes: true,
             reads: true,
             ..Peer::default()
         })
+    }
+
+    fn is_for_another(&self, _: &[u8]) -> bool {
+        self.is_silent
     }
 }
 
@@ -318,7 +326,11 @@ impl Pair {
         let client = Endpoint::client(&Settings::default(), &Secrets::random().unwrap(), true);
         let (server_card, client_card) = (Card::new(SERVER, now), Card::new(CLIENT, now));
         let client_config = client_config();
-        let (door, server_sleeps) = (Admitting(true), Duration::ZERO);
+        let door = Admitting {
+            admits: true,
+            is_silent: false,
+        };
+        let server_sleeps = Duration::ZERO;
         Pair {
             now,
             server,
@@ -452,7 +464,7 @@ impl Pair {
             &mut self.client,
             to_client,
             now,
-            &mut Admitting(false),
+            &mut Admitting::default(),
             &mut self.client_card,
         );
         turn(&mut self.client, now, &mut self.client_card);

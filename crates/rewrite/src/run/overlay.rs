@@ -2,8 +2,8 @@
 
 use super::Run;
 use crate::RewriteContext;
-use saker_ap_expr::{Facts, FileFault, FileTest, LocalTime, RequestPart, Variable, Work};
-use std::{borrow::Cow, net::IpAddr};
+use saker_ap_expr::{Facts, RequestPart, Variable};
+use std::borrow::Cow;
 
 /// Facts for expressions in conditions.
 pub(crate) struct Overlay<'r> {
@@ -40,6 +40,10 @@ impl Overlay<'_> {
 }
 
 impl Facts for Overlay<'_> {
+    fn beneath(&self) -> Option<&dyn Facts> {
+        Some(self.facts())
+    }
+
     fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
         match variable {
             Variable::RequestFilename | Variable::ScriptFilename => {
@@ -49,18 +53,6 @@ impl Facts for Overlay<'_> {
             Variable::PathInfo => Some(Cow::Borrowed(self.path_info)),
             other => self.facts().variable(other),
         }
-    }
-
-    fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.facts().request_field(name)
-    }
-
-    fn response_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.facts().response_field(name)
-    }
-
-    fn note(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.facts().note(name)
     }
 
     /// The last rule that touched a name has the word.
@@ -76,56 +68,8 @@ impl Facts for Overlay<'_> {
         }
     }
 
-    fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.facts().process_environment(name)
-    }
-
-    fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.facts().tls_variable(name)
-    }
-
-    fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
-        self.facts().peer_extensions(object_id)
-    }
-
-    fn work(&self) -> Option<&Work> {
-        self.facts().work()
-    }
-
-    fn client_address(&self) -> Option<IpAddr> {
-        self.facts().client_address()
-    }
-
     fn is_as_received(&self, part: &RequestPart) -> bool {
         (*part != RequestPart::Query || self.has_received_query)
             && self.facts().is_as_received(part)
-    }
-
-    fn local_time(&self) -> LocalTime {
-        self.facts().local_time()
-    }
-
-    fn file_test(&self, path: &[u8], test: FileTest) -> bool {
-        self.facts().file_test(path, test)
-    }
-
-    fn file_bytes(&self, path: &[u8]) -> Option<u64> {
-        self.facts().file_bytes(path)
-    }
-
-    fn file_modified_us(&self, path: &[u8]) -> Option<i64> {
-        self.facts().file_modified_us(path)
-    }
-
-    fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
-        self.facts().file_content(path, bytes_max)
-    }
-
-    fn uri_status(&self, uri: &[u8]) -> Option<u16> {
-        self.facts().uri_status(uri)
-    }
-
-    fn file_status(&self, path: &[u8]) -> Option<u16> {
-        self.facts().file_status(path)
     }
 }

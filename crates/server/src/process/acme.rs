@@ -111,6 +111,7 @@ impl Acme {
             (None, Some(url)) => match cluster::engine(cluster, url) {
                 AnyEngine::Redis(engine) => StateNode::start(engine, &secret),
                 AnyEngine::Postgres(engine) => StateNode::start(engine, &secret),
+                AnyEngine::Nats(engine) => StateNode::start(engine, &secret),
             },
             (None, None) => return,
         };

@@ -336,6 +336,16 @@ fn listener_grants(model: &Model) -> Vec<Grant> {
             }
         }
     }
+    let endpoints = [model.metrics.address, model.console.address];
+    all.extend(
+        endpoints
+            .into_iter()
+            .flatten()
+            .map(|address| Grant::Listen {
+                address,
+                transport: Transport::Tcp,
+            }),
+    );
     let datagrams = model.datagrams.iter();
     all.extend(datagrams.map(|listener| Grant::Listen {
         address: listener.address,

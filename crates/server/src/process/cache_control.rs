@@ -5,11 +5,12 @@
 //! Caveat: entries belong to sites by their scopes, and their URLs contain the port of the
 //! listener, which operators rarely type; so a URL on the command line covers all listeners.
 
-use saker_cache_rules::{
-    names::{self, Shown},
-    rules::Life,
+use super::{
+    cache_body, cache_count,
+    cache_entry::{described, is_page, own, standing},
 };
-use saker_cache_store::{Coding, EntryHead, Purge, Store, TagMark, Validity};
+use saker_cache_rules::names;
+use saker_cache_store::{Coding, EntryHead, KeyHash, Purge, Store, TagMark};
 use saker_config::{
     Model,
     model::{Address, Site, SiteName},
@@ -17,11 +18,9 @@ use saker_config::{
 use saker_control::{CacheVerb, PurgeOrder};
 use saker_http::{escape, host::canonical_host, path};
 use saker_page_cache::{
-    bans, key,
-    record::Record,
-    shared_purges,
+    bans::{self, Bans},
+    key, shared_purges,
     stats::{Stat, WorkerStats},
-    tags::{self, PRIVATE},
     url_tags::url_tags,
 };
 use serde_json::{Value, json};
@@ -57,14 +56,9 @@ pub async fn answer(
                 .all
                 .then(|| scopes_of_order(order, model))
                 .transpose()?;
-            let marks: BTreeSet<TagMark> = purges(order, model, &store)?
-                .into_iter()
-                .filter_map(|purge| match purge {
-                    Purge::Tag { mark, .. } => Some(mark),
-                    Purge::Ban(_) | Purge::Remote(_) => None,
-                })
-                .collect();
-            aside(move || count(&store, &marks, scopes.as_deref())).await
+            let purges = purges(order, model, &store)?;
+            let until = Instant::now() + LOOK_MAX;
+            aside(move || cache_count::answer(&store, &purges, scopes.as_deref(), until)).await
         }
         CacheVerb::List { site, max } => {
             let scopes = site
@@ -80,6 +74,12 @@ pub async fn answer(
                 .flat_map(|asked| asked.tags(&store))
                 .collect();
             aside(move || show(&store, &tags)).await
+        }
+        CacheVerb::Body { entry } => {
+            let hash = KeyHash::parse(entry).ok_or("no such entry")?;
+            let read = move || cache_body::answer(&store, hash);
+            let read = tokio::task::spawn_blocking(read).await;
+            read.map_err(|error| error.to_string())?
         }
     }
 }
@@ -141,7 +141,9 @@ fn list(store: &Store, scopes: Option<&[Vec<u8>]>, max: usize) -> Value {
         if is_page(head) && scopes.is_none_or(|scopes| scopes.contains(&head.site)) {
             is_cut = entries.len() >= max;
             if !is_cut {
-                entries.push(described(head, bytes));
+                let mut one = described(head, bytes);
+                one["entry"] = store.hash(&head.key).to_string().into();
+                entries.push(one);
             }
         }
         is_cut |= Instant::now() > until;
@@ -153,10 +155,11 @@ fn list(store: &Store, scopes: Option<&[Vec<u8>]>, max: usize) -> Value {
 /// All variants of a URL, with their metadata.
 fn show(store: &Store, tags: &BTreeSet<Vec<u8>>) -> Value {
     let (mut entries, mut is_cut, until) = (Vec::new(), false, Instant::now() + LOOK_MAX);
+    let bans = Bans::default();
     store.for_each(|head, bytes| {
         let is_it = is_page(head) && head.tags.iter().any(|tag| tags.contains(own(tag).0));
         if is_it {
-            entries.push(shown(store, head, bytes));
+            entries.push(shown(store, &bans, head, bytes));
         }
         is_cut = Instant::now() > until;
         !is_cut
@@ -164,35 +167,7 @@ fn show(store: &Store, tags: &BTreeSet<Vec<u8>>) -> Value {
     json!({ "ok": true, "entries": entries, "is_cut": is_cut })
 }
 
-fn is_page(head: &EntryHead) -> bool {
-    matches!(Record::decode(&head.rules), Some(Record::Page { .. }))
-}
-
-fn described(head: &EntryHead, bytes: u64) -> Value {
-    let now_ms = now_ms();
-    let life = life(head);
-    let tags = head
-        .tags
-        .iter()
-        .filter_map(|tag| match names::shown(own(tag).0) {
-            Some(Shown::Tag(name)) => Some(String::from_utf8_lossy(name).into_owned()),
-            Some(Shown::Group(name)) => Some(format!("group {}", String::from_utf8_lossy(name))),
-            _ => None,
-        });
-    json!({
-        "url": String::from_utf8_lossy(head.key.split(|byte| *byte == BETWEEN).next().unwrap_or_default()),
-        "site": String::from_utf8_lossy(&head.site),
-        "status": head.status,
-        "bytes": bytes,
-        "is_private": head.tags.iter().any(|tag| own(tag).1),
-        "age_s": life.as_ref().map(|life| (now_ms - life.born_ms).max(0) / 1000),
-        "fresh_for_s": life.as_ref().map(|life| (life.fresh_until_ms - now_ms) / 1000),
-        "kept_for_s": (i64::try_from(head.keep_until_ms).unwrap_or(i64::MAX) - now_ms) / 1000,
-        "tags": tags.collect::<Vec<_>>(),
-    })
-}
-
-fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
+fn shown(store: &Store, bans: &Bans, head: &EntryHead, bytes: u64) -> Value {
     let mut shown = described(head, bytes);
     let parts: Vec<_> = head
         .key
@@ -214,32 +189,16 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
         )
     });
     let more = json!({
+        "entry": store.hash(&head.key).to_string(),
         "key": parts,
         "codings": codings.map(|coding| format!("{coding:?}").to_lowercase()).collect::<Vec<_>>(),
-        "standing": format!("{:?}", store.validity(head.purge_seq, tags::marks(head).iter().copied(), |_| false)).to_lowercase(),
+        "standing": format!("{:?}", standing(store, bans, head)).to_lowercase(),
         "fields": fields.collect::<Vec<_>>(),
     });
     if let (Some(shown), Value::Object(more)) = (shown.as_object_mut(), more) {
         shown.extend(more);
     }
     shown
-}
-
-fn life(head: &EntryHead) -> Option<Life> {
-    match Record::decode(&head.rules)? {
-        Record::Page { life, .. } | Record::Part { life, .. } => Some(life),
-        Record::Vary(_) | Record::Search(_) => None,
-    }
-}
-
-/// The tag within its scope, and whether the entry is private.
-fn own(tag: &[u8]) -> (&[u8], bool) {
-    tag.strip_prefix(&[PRIVATE])
-        .map_or((tag, false), |tag| (tag, true))
-}
-
-fn now_ms() -> i64 {
-    saker_net::clock::realtime_s().saturating_mul(1000)
 }
 
 fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, String> {
@@ -252,26 +211,6 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
         .map(|scope| String::from_utf8_lossy(scope))
         .collect();
     Ok(json!({ "ok": true, "number": number, "sites": sites }))
-}
-
-/// Counts the pages that have one of the marks, or belong to one of the scopes, and are not purged
-/// yet.
-fn count(store: &Store, marks: &BTreeSet<TagMark>, scopes: Option<&[Vec<u8>]>) -> Value {
-    let (mut pages, mut bytes, mut is_cut) = (0u64, 0u64, false);
-    let until = Instant::now() + LOOK_MAX;
-    store.for_each(|head, length| {
-        let own = tags::marks(head);
-        let is_concerned = scopes.is_some_and(|scopes| scopes.contains(&head.site))
-            || own.iter().any(|mark| marks.contains(mark));
-        let validity = || store.validity(head.purge_seq, own.iter().copied(), |_| false);
-        if is_concerned && is_page(head) && validity() != Validity::Gone {
-            pages += 1;
-            bytes += length;
-        }
-        is_cut = Instant::now() > until;
-        !is_cut
-    });
-    json!({ "ok": true, "pages": pages, "bytes": bytes, "is_cut": is_cut })
 }
 
 fn scopes_of_order(order: &PurgeOrder, model: &Model) -> Result<Vec<Vec<u8>>, String> {

@@ -1,6 +1,7 @@
-use super::*;
+use super::{super::cache_entry::now_ms, *};
+use saker_cache_rules::rules::Life;
 use saker_config::parse;
-use saker_page_cache::record::By;
+use saker_page_cache::record::{By, Record};
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -211,6 +212,63 @@ fn a_purge_takes_what_it_names_and_no_more() {
         )
         .is_err()
     );
+}
+
+#[test]
+fn pages_are_counted_by_expressions() {
+    let (folder, model) = (Folder::new(), model());
+    let store = Store::open(&folder.0, saker_cache_store::Bounds::default()).unwrap();
+    keep(&store, "http://a.example:8080/shop/1", "a.example", &["x"]);
+    keep(&store, "http://a.example:8080/shop/2", "a.example", &[]);
+    keep(&store, "http://other.example:8080/shop/1", "*2", &[]);
+    let order = |bans: &[&str]| PurgeOrder {
+        bans: bans.iter().map(|ban| (*ban).to_owned()).collect(),
+        ..PurgeOrder::default()
+    };
+    let count_until = |order: &PurgeOrder, until| {
+        let purges = purges(order, &model, &store).unwrap();
+        cache_count::answer(&store, &purges, None, until)
+    };
+    let count = |order: &PurgeOrder| {
+        let answer = count_until(order, Instant::now() + LOOK_MAX);
+        assert_eq!(answer["is_cut"], false);
+        (answer["pages"].as_u64(), answer["bytes"].as_u64())
+    };
+    for (bans, pages) in [
+        (&["req.url ~ ^/shop/"][..], 3),
+        (&["req.url == /shop/1"], 2),
+        (&["req.http.host == a.example && req.url !~ 1$"], 1),
+        (&["obj.http.content-type ~ html"], 3),
+        (&["obj.http.content-type ~ json"], 0),
+        (&["obj.status == 404"], 0),
+        // What two are about counts once.
+        (&["req.url ~ 1$", "req.http.host == a.example"], 3),
+    ] {
+        assert_eq!(
+            count(&order(bans)),
+            (Some(pages), Some(5 * pages)),
+            "{bans:?}"
+        );
+    }
+    let one_site = PurgeOrder {
+        site: Some("a.example".into()),
+        ..order(&["req.url ~ ."])
+    };
+    assert_eq!(count(&one_site).0, Some(2));
+    let with_tag = PurgeOrder {
+        tags: vec!["x".into()],
+        ..order(&["req.url ~ 2$"])
+    };
+    assert_eq!(count(&with_tag).0, Some(2));
+    assert!(purges(&order(&["req.url ~ ("]), &model, &store).is_err());
+    let cut = count_until(&order(&["req.url ~ ."]), Instant::now());
+    assert_eq!(cut["is_cut"], true);
+    // A banned page is gone, for counts and where it is shown.
+    purge(&one_site, &model, &store).unwrap();
+    assert_eq!(count(&order(&["req.url ~ ."])).0, Some(1));
+    let tags = asked("//a.example/shop/1", &model, None).unwrap();
+    let tags = tags.iter().flat_map(|asked| asked.tags(&store)).collect();
+    assert_eq!(show(&store, &tags)["entries"][0]["standing"], "gone");
 }
 
 #[test]

@@ -5,12 +5,13 @@
 //! when it has caught up. Purges that were queued when an earlier process ended may not be in force
 //! here, so they are carried out again.
 //! Out of scope: replication (`saker_cluster`) and the engines (`saker_cluster_redis`,
-//! `saker_cluster_postgres`).
+//! `saker_cluster_postgres`, `saker_cluster_nats`).
 
 use saker_cache_store::{Purge, Store};
 use saker_cluster::{
-    Acknowledged, ClientReport, MemberReport, Node, NodeOptions, NodeQueue, Report, Target,
+    Acknowledged, ClientReport, Clock, MemberReport, Node, NodeOptions, NodeQueue, Report, Target,
 };
+use saker_cluster_nats::NatsEngine;
 use saker_cluster_postgres::PostgresEngine;
 use saker_cluster_redis::RedisEngine;
 use saker_config::model::{Cluster, ClusterDatabase, ClusterUrl};
@@ -79,6 +80,7 @@ pub fn join(
         version: env!("CARGO_PKG_VERSION").into(),
         max_staleness: Duration::from_millis(cluster.max_staleness_ms),
         started: Instant::now(),
+        clock: Clock::default(),
         peer: cluster.peers.address(),
     };
     let target = Arc::new(CacheTarget(Arc::downgrade(store)));
@@ -86,6 +88,7 @@ pub fn join(
     let node = match engine(cluster, url) {
         AnyEngine::Redis(engine) => Node::start(&queue, options, engine, target, counters),
         AnyEngine::Postgres(engine) => Node::start(&queue, options, engine, target, counters),
+        AnyEngine::Nats(engine) => Node::start(&queue, options, engine, target, counters),
     };
     node.map(|node| Some(Arc::new(node)))
 }
@@ -101,6 +104,7 @@ pub fn peers(cluster: &Cluster, node: &Node) -> Option<Arc<PeerPages>> {
 pub enum AnyEngine {
     Redis(RedisEngine),
     Postgres(PostgresEngine),
+    Nats(NatsEngine),
 }
 
 pub fn engine(cluster: &Cluster, url: &ClusterUrl) -> AnyEngine {
@@ -126,6 +130,16 @@ pub fn engine(cluster: &Cluster, url: &ClusterUrl) -> AnyEngine {
             user,
             password,
             database: name.clone(),
+            authorities,
+            prefix,
+            retention,
+        }),
+        ClusterDatabase::Nats => AnyEngine::Nats(NatsEngine {
+            host,
+            port,
+            is_tls: url.is_tls,
+            user,
+            password,
             authorities,
             prefix,
             retention,
@@ -218,6 +232,7 @@ fn shown(member: &MemberReport, own: u64) -> Value {
         "queue_records": member.waiting,
         "pages_from": member.peer.map(|address| address.to_string()),
         "heard_ms_ago": member.heard_ms_ago,
+        "lag_ms": member.lag_ms,
     })
 }
 
@@ -243,8 +258,19 @@ pub fn gauges(node: Option<Arc<Node>>) -> Vec<ExtraGauge<'static>> {
         .iter()
         .filter(|member| member.state == saker_cluster::MemberState::Alive)
         .count();
-    let gauge = |name, help, value| ExtraGauge { name, help, value };
-    vec![
+    let gauge = |name, help, value| ExtraGauge {
+        name,
+        label: String::new(),
+        help,
+        value,
+    };
+    let lags = report.members.iter().map(|member| ExtraGauge {
+        name: "cluster_node_lag_seconds",
+        label: format!("node=\"{}\",id=\"{:016x}\"", member.name, member.id),
+        help: "Time since a server of the cluster last had read all purges, at most; -1 if it never had.",
+        value: member.lag_ms.map_or(-1.0, |ms| ms as f64 / 1000.0),
+    });
+    let own = [
         gauge(
             "cluster_in_sync",
             "Whether the page cache is used because this server is in sync with its cluster.",
@@ -270,5 +296,6 @@ pub fn gauges(node: Option<Arc<Node>>) -> Vec<ExtraGauge<'static>> {
             "Servers of the cluster that live, with this one.",
             alive as f64,
         ),
-    ]
+    ];
+    own.into_iter().chain(lags).collect()
 }

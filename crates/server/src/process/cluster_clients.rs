@@ -72,11 +72,13 @@ impl ClusterClients {
         vec![
             ExtraGauge {
                 name: "cluster_clients_in_sync",
+                label: String::new(),
                 help: "Whether bans and limits are exchanged with the other servers.",
                 value: f64::from(u8::from(report.is_in_sync)),
             },
             ExtraGauge {
                 name: "cluster_bans_waiting",
+                label: String::new(),
                 help: "Bans made here that the cluster's engine does not have yet.",
                 value: report.waiting as f64,
             },
@@ -109,6 +111,7 @@ fn start(
     let node = match cluster::engine(cluster, url) {
         AnyEngine::Redis(engine) => ClientNode::start(engine, &options, target, counters),
         AnyEngine::Postgres(engine) => ClientNode::start(engine, &options, target, counters),
+        AnyEngine::Nats(engine) => ClientNode::start(engine, &options, target, counters),
     };
     match node {
         Ok(node) => {

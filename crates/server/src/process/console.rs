@@ -4,13 +4,16 @@
 //! Caveat: nothing is sampled, and no request is watched, while there is no console.
 //! Out of scope: pages, sessions, and rights (`saker_console`).
 
-use super::supervisor::Supervisor;
+use super::{control_answers::certificate_report, supervisor::Supervisor};
 use saker_acme::Client;
 use saker_cli::{examine, source::Source};
-use saker_config::model::{AccessLogTarget, Console};
+use saker_config::{
+    completion::Completion,
+    model::{AccessLogTarget, Console, MemberTest},
+};
 use saker_console::{
     Backend, CheckedConfiguration, ConsoleState, Fetch, Finding, Language, LiveChange, LiveChanges,
-    LogFile, Question, TraceLine,
+    LogFile, Question, TraceLine, find_member,
 };
 use saker_control::{CertificateReport, Control, EndpointSocket};
 use saker_live::{
@@ -19,6 +22,7 @@ use saker_live::{
     sampler::{Reading, Sampler},
     tail::Tail,
 };
+use saker_page_cache::path_stats::{self, PathStats};
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{Metric, error_log, error_log::ErrorLogTarget, message};
@@ -41,6 +45,9 @@ const TOP_TIME_S: i64 = 15;
 /// Above that rate, latencies are measured during a part of each second only.
 const BUSY_REQUESTS_PER_S: f32 = 2_000.0;
 const MEASURED_TIME: Duration = Duration::from_millis(50);
+/// Requests measured in that part; with more, the part is shorter. At 50,000 requests a second, one in
+/// a hundred is measured.
+const MEASURED_REQUESTS: f32 = 500.0;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const USER_AGENT: &str = concat!("saker/", env!("CARGO_PKG_VERSION"), " (console)");
 
@@ -100,6 +107,10 @@ impl Supervisor {
         live
     }
 
+    fn path_stats(&self) -> impl Iterator<Item = &PathStats> {
+        self.shared.site_stats.iter().map(|worker| &worker.paths)
+    }
+
     /// Takes a sample each second while there is a console.
     pub async fn sample(&self) {
         let mut ticks = interval(SAMPLE_INTERVAL);
@@ -119,6 +130,7 @@ impl Supervisor {
                 .take_if(|(until_s, _)| *until_s <= now_s);
             if ended.is_some() {
                 self.shared.tail.count_tops(false);
+                path_stats::watch(self.path_stats(), false);
             }
             drop(ended);
             let is_asked = self.console.top.borrow().is_some();
@@ -136,19 +148,25 @@ impl Supervisor {
             let Some(sample) = sample else {
                 continue;
             };
-            let is_busy = sample.value(Field::Requests) > BUSY_REQUESTS_PER_S;
+            let requests_per_s = sample.value(Field::Requests);
+            let is_busy = requests_per_s > BUSY_REQUESTS_PER_S;
             self.console.history.borrow_mut().add(sample);
             // Of many requests a part is measured: enough for percentiles.
             if is_busy {
                 self.console.is_busy.set(false);
                 self.tell_watched();
-                sleep(MEASURED_TIME).await;
+                sleep(measured_time(requests_per_s)).await;
             }
             self.console.is_busy.set(is_busy);
             self.console.is_sampled.set(is_busy);
             self.tell_watched();
         }
     }
+}
+
+/// The part of a second in which requests are measured.
+fn measured_time(requests_per_s: f32) -> Duration {
+    Duration::from_secs_f32(MEASURED_REQUESTS / requests_per_s.max(1.0)).min(MEASURED_TIME)
 }
 
 impl Supervisor {
@@ -209,11 +227,7 @@ impl Backend for Supervisor {
 
     fn certificates(&self) -> Vec<CertificateReport> {
         let all = self.tls.borrow().identities.all().into_iter();
-        let report = |one: saker_tls::Installed| CertificateReport {
-            names: one.names,
-            not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
-        };
-        all.map(report).collect()
+        all.map(certificate_report).collect()
     }
 
     fn change_live(&self, change: &LiveChange) -> Result<usize, String> {
@@ -232,6 +246,18 @@ impl Backend for Supervisor {
         Ok(count)
     }
 
+    fn test_member<'t>(
+        &'t self,
+        upstream: &'t str,
+        address: &'t str,
+    ) -> LocalFuture<'t, Result<MemberTest, String>> {
+        let generation = Arc::clone(&self.generation.borrow());
+        Box::pin(async move {
+            let member = find_member(&generation.model, upstream, address)?;
+            Ok(saker_gateway::test_member(&member).await)
+        })
+    }
+
     fn live_changes(&self) -> LiveChanges {
         self.console.live.borrow().clone()
     }
@@ -244,8 +270,12 @@ impl Backend for Supervisor {
         *tops = Some((until_s, interest.unwrap_or_else(|| tail.interest())));
         drop(tops);
         tail.count_tops(true);
+        path_stats::watch(self.path_stats(), true);
         self.tell_watched();
         let mut answer = tail.tops();
+        let (prefixes, passes) = path_stats::rows(self.path_stats());
+        answer["prefixes"] = prefixes;
+        answer["passes"] = passes;
         answer["is_sampled"] = self.console.is_sampled.get().into();
         answer
     }
@@ -344,6 +374,10 @@ impl Backend for Supervisor {
         }
     }
 
+    fn complete(&self, file: &Path, before: &str) -> Completion {
+        examine::complete(&self.source, file, before)
+    }
+
     fn check(
         &self,
         changed: Option<(&Path, &str)>,
@@ -359,6 +393,8 @@ impl Backend for Supervisor {
                 severity: examine::severity(&one),
                 file: one.origin.file.to_string(),
                 line: one.origin.line,
+                column: one.origin.column,
+                length: one.length,
                 message: one.message,
                 help: one.help.unwrap_or_default(),
             });
@@ -372,4 +408,18 @@ impl Backend for Supervisor {
 /// The supervisor as the console's backend.
 pub fn backend(supervisor: &Rc<Supervisor>) -> Rc<dyn Backend> {
     Rc::clone(supervisor) as Rc<dyn Backend>
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_number_of_requests_is_measured() {
+        let ms = |requests_per_s| measured_time(requests_per_s).as_secs_f32() * 1e3;
+        assert_eq!(ms(2_001.0), 50.0);
+        assert_eq!(ms(10_000.0), 50.0);
+        assert!((ms(50_000.0) - 10.0).abs() < 0.01);
+        assert_eq!(measured_time(0.0), MEASURED_TIME);
+    }
 }

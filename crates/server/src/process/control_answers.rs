@@ -9,8 +9,8 @@ use super::{
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
-    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, Forwarded, HostsVerb, Offer,
-    PurgeOrder, ReloadReport, StatusReport, UpstreamReport,
+    BanVerb, CacheVerb, CertificateReport, Control, EndpointSocket, Forwarded, HostsVerb,
+    OcspReport, Offer, PurgeOrder, ReloadReport, StatusReport, UpstreamReport,
 };
 use saker_pipeline::LocalFuture;
 use saker_serving::worker_thread::Command;
@@ -18,17 +18,28 @@ use saker_telemetry::{
     Counters, Snapshot, error_log, message,
     metrics::{Exposition, ExtraGauge, exposition},
 };
-use saker_tls::Installed;
+use saker_tls::{Installed, StapleState};
 use std::sync::Arc;
+
+/// Makes the report of a certificate.
+pub(super) fn certificate_report(one: Installed) -> CertificateReport {
+    let unix_s = |time: i64| u64::try_from(time).unwrap_or(0);
+    CertificateReport {
+        names: one.names,
+        not_after_unix_s: unix_s(one.not_after),
+        ocsp: match one.staple {
+            StapleState::Off => OcspReport::Off,
+            StapleState::Missing => OcspReport::Missing,
+            StapleState::Until(i64::MAX) => OcspReport::Stapled(None),
+            StapleState::Until(time) => OcspReport::Stapled(Some(unix_s(time))),
+        },
+    }
+}
 
 impl Supervisor {
     fn certificates(&self) -> Vec<CertificateReport> {
         let installed = self.tls.borrow().identities.run_time().all();
-        let report = |one: Installed| CertificateReport {
-            names: one.names,
-            not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
-        };
-        installed.into_iter().map(report).collect()
+        installed.into_iter().map(certificate_report).collect()
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -55,22 +66,26 @@ impl MetricsSource for Supervisor {
             .first_expiry()
             .map(|at| ExtraGauge {
                 name: "certificate_expiry_timestamp_seconds",
+                label: String::new(),
                 help: "When the first of all certificates runs out, in seconds since 1970.",
                 value: at as f64,
             });
         let gauges = [
             ExtraGauge {
                 name: "uptime_seconds",
+                label: String::new(),
                 help: "Seconds since the start.",
                 value: self.shared.started.elapsed().as_secs_f64(),
             },
             ExtraGauge {
                 name: "watched_directories",
+                label: String::new(),
                 help: "Directories watched for changes.",
                 value: self.shared.watcher.watched_directories() as f64,
             },
             ExtraGauge {
                 name: "generation",
+                label: String::new(),
                 help: "Configurations loaded so far.",
                 value: self.generation.borrow().number as f64,
             },
@@ -192,6 +207,10 @@ impl Control for Supervisor {
 
     fn upgraded(&self, pid: u32) {
         self.be_succeeded_by(pid);
+    }
+
+    fn leave<'a>(&'a self, addresses: &'a [String]) -> LocalFuture<'a, ()> {
+        Box::pin(self.leave_to_successor(addresses))
     }
 
     fn withdraw(&self) -> LocalFuture<'_, ()> {

@@ -13,11 +13,11 @@ use rustix::{
 };
 use saker_config::model::Address;
 use saker_control::{
-    LISTENING, Lock, READY, RELEASED, StateDir,
+    ClientError, LEFT, LISTENING, Lock, READY, RELEASED, SERVES, StateDir,
     upgrade::{self, CHECK, TAKE_OVER, VARIABLE},
 };
 use saker_net::{BoundUdp, steering::Share};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -27,7 +27,13 @@ use std::{
         unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// A process's descriptors are closed before it has ended: the longest time between both.
+const END_WAIT: Duration = Duration::from_secs(5);
+/// Time for that server to leave its queues.
+const LEFT_WAIT: Duration = Duration::from_secs(2);
 
 /// Task of a process that `saker upgrade` has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +49,23 @@ pub fn task() -> Option<Task> {
         Some(CHECK) => Some(Task::Check),
         Some(TAKE_OVER) => Some(Task::TakeOver),
         _ => None,
+    }
+}
+
+/// Reason why the running server is not taken over from.
+#[derive(Debug)]
+pub struct Refusal {
+    pub text: String,
+    /// It hands over to another process.
+    pub is_under_way: bool,
+}
+
+impl<T: Into<String>> From<T> for Refusal {
+    fn from(text: T) -> Refusal {
+        Refusal {
+            text: text.into(),
+            is_under_way: false,
+        }
     }
 }
 
@@ -65,6 +88,8 @@ pub struct Inherited {
     datagrams: HashMap<String, Vec<BoundUdp>>,
     /// Sessions of its console.
     pub console: Value,
+    /// It says when it has left its queues.
+    leaves: bool,
     /// The mark in connection ids of that server; `None`: it has none.
     pub tag: Option<u16>,
     /// File with the state of that server, once it has let go; `None`: it is of a version that hands
@@ -83,9 +108,11 @@ pub struct InheritedQuic {
 impl Inherited {
     /// # Errors
     /// No server runs in the directory, or it has nothing to give now.
-    pub fn ask(state_dir: &Path) -> Result<Inherited, String> {
-        let (stream, answer, descriptors) = upgrade::ask(state_dir)
-            .map_err(|error| format!("cannot take over from the running server: {error}"))?;
+    pub fn ask(state_dir: &Path) -> Result<Inherited, Refusal> {
+        let (stream, answer, descriptors) = upgrade::ask(state_dir).map_err(|error| Refusal {
+            text: format!("cannot take over from the running server: {error}"),
+            is_under_way: matches!(error, ClientError::UpgradeUnderWay(_)),
+        })?;
         Inherited::sort(stream, &answer, descriptors)
             .ok_or_else(|| "cannot take over from the running server: it offers something else than this version expects".into())
     }
@@ -148,6 +175,7 @@ impl Inherited {
             quic,
             datagrams,
             console: answer["console"].clone(),
+            leaves: answer["leaves"].as_bool() == Some(true),
             tag: answer["tag"]
                 .as_u64()
                 .and_then(|tag| u16::try_from(tag).ok()),
@@ -214,10 +242,37 @@ impl Inherited {
         self.state.take()
     }
 
-    /// From here on that server finishes its requests, and ends.
-    pub fn say_listening(&self) {
-        // One that has ended in between needs no telling.
-        let _ = (&self.stream).write_all(LISTENING.as_bytes());
+    /// From here on that server finishes its requests, and ends. Returns once it has left the queues
+    /// of these addresses and the page cache, so that each connection from now on, and what it purges,
+    /// comes here; or after a moment.
+    ///
+    /// # Errors
+    /// It waited for too long, and goes on.
+    pub fn say_listening(&self, addresses: &[String]) -> Result<(), String> {
+        let mut said = LISTENING.to_owned();
+        if self.leaves {
+            said.push_str(&format!("{SERVES}{}\n", json!(addresses)));
+        }
+        match (&self.stream).write_all(said.as_bytes()) {
+            // One that has ended in between needs no telling.
+            Err(_) if !self.has_ended_within(END_WAIT) => {
+                Err("the running server has broken off the upgrade: this one was too slow".into())
+            }
+            Ok(()) if self.leaves => {
+                let _ = self.wait_until_left();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// It has ended, or takes too long: some connections go to it for a moment more.
+    fn wait_until_left(&self) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(LEFT_WAIT))?;
+        let heard = (&self.stream).read_exact(&mut [0; LEFT.len()]);
+        self.stream.set_read_timeout(None)?;
+        heard
     }
 
     /// Standard output and standard error of that server.
@@ -236,12 +291,13 @@ impl Inherited {
     /// Returns true once the process has closed everything that it had open, which is later than the
     /// end of the connection.
     pub fn has_ended(&self) -> bool {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        self.has_ended_within(Duration::ZERO)
+    }
+
+    fn has_ended_within(&self, wait: Duration) -> bool {
+        let wait = Timespec::try_from(wait).ok();
         self.process.as_ref().is_none_or(|process| {
-            poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now))
+            poll(&mut [PollFd::new(process, PollFlags::IN)], wait.as_ref())
                 .is_ok_and(|ready| ready > 0)
         })
     }

@@ -6,7 +6,8 @@
 //! successor is this program, with the arguments and the environment of the first start, and reads
 //! the configuration itself. One is started at a time.
 //! nginx's USR2 makes it the master of the old program: it stands in `nginx.pid.oldbin` until QUIT or
-//! TERM, and HUP brings the old program back, in a process that takes over from the new one.
+//! TERM, and HUP brings the old program back, in a process that takes over from the new one. After
+//! the next USR2 another one stands there, and the first ends.
 //! Out of scope: taking over, which the successor does (`upgrade`); the command line's way, which
 //! needs no launcher (`saker_cli`).
 
@@ -17,7 +18,7 @@ use rustix::{
 };
 use saker_broker::Role;
 use saker_cli::apache::detach;
-use saker_control::upgrade::{TAKE_OVER, VARIABLE};
+use saker_control::upgrade::{FROM, TAKE_OVER, VARIABLE};
 use saker_telemetry::{error_log, message};
 use std::{
     env,
@@ -25,15 +26,19 @@ use std::{
     io::{self, Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{net::UnixStream, process::CommandExt},
+        unix::{fs::MetadataExt, net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 use tokio::{
     runtime::{self, Runtime},
     signal::unix::{Signal, SignalKind, signal},
 };
+
+/// Interval of checks for another process in the place of the old program.
+const FILE_POLL: Duration = Duration::from_secs(1);
 
 /// Why a successor is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +143,7 @@ fn has_ended(child: &Child, server: &io::Stdin) -> bool {
 
 fn successor(program: &Path) -> Command {
     let mut command = saker_broker::with_own_arguments(program);
-    command.env_remove(saker_broker::ROLE);
+    command.env_remove(saker_broker::ROLE).env_remove(FROM);
     for name in OF_ONE_PROCESS {
         command.env_remove(name);
     }
@@ -153,6 +158,8 @@ fn successor(program: &Path) -> Command {
 /// goes with it.
 struct OldProgram {
     file: PathBuf,
+    /// Kept open, so that no other file gets its number.
+    created: File,
     runtime: Runtime,
     ends: [Signal; 3],
     hangup: Signal,
@@ -196,6 +203,7 @@ impl OldProgram {
         writeln!(created, "{}", std::process::id())?;
         Ok(OldProgram {
             file,
+            created,
             runtime,
             ends,
             hangup,
@@ -203,16 +211,25 @@ impl OldProgram {
         })
     }
 
-    /// Waits for the signal that ends the old program, or brings it back.
+    /// Waits for the signal that ends the old program, or brings it back; or for another in its
+    /// place.
     fn stand_in(mut self) {
         let [quit, terminate, interrupt] = &mut self.ends;
         let hangup = &mut self.hangup;
+        let (file, created) = (&self.file, &self.created);
         let comes_back = self.runtime.block_on(async {
-            tokio::select! {
-                _ = quit.recv() => false,
-                _ = terminate.recv() => false,
-                _ = interrupt.recv() => false,
-                _ = hangup.recv() => true,
+            loop {
+                tokio::select! {
+                    _ = quit.recv() => return false,
+                    _ = terminate.recv() => return false,
+                    _ = interrupt.recv() => return false,
+                    _ = hangup.recv() => return true,
+                    () = tokio::time::sleep(FILE_POLL) => {
+                        if !names(file, created) {
+                            return false;
+                        }
+                    }
+                }
             }
         });
         // The file of the program may be the new one's by now, but not the program of this process.
@@ -223,8 +240,17 @@ impl OldProgram {
     }
 }
 
+/// Returns true if the name leads to the open file.
+fn names(path: &Path, opened: &File) -> bool {
+    let number = |found: fs::Metadata| (found.dev(), found.ino());
+    let named = fs::symlink_metadata(path).map(number);
+    matches!((named, opened.metadata().map(number)), (Ok(named), Ok(opened)) if named == opened)
+}
+
 impl Drop for OldProgram {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.file);
+        if names(&self.file, &self.created) {
+            let _ = fs::remove_file(&self.file);
+        }
     }
 }

@@ -7,9 +7,9 @@
 
 use super::{
     inheritance::Inherited,
-    succession::{GRACE, Predecessor},
+    listener_sockets::{beside, duplicates, has_ipv4_twin, is_spare, tcp_sockets, way_out},
+    succession::Predecessor,
 };
-use rustix::io::Errno;
 use saker_config::model::{Address, DatagramListener, Listener};
 use saker_net::{
     Bind, BindOptions, BoundSocket, BoundUdp, LocalAddress, UdpOptions,
@@ -23,14 +23,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
-    time::{Duration, Instant},
 };
-
-/// Ports that are tried for one to propose in place of one that is taken.
-const PORTS_TRIED: u16 = 20;
-/// Time in addition to that in which a predecessor listens beside its successor.
-const PREDECESSOR_CLOSES_MAX: Duration = GRACE.saturating_add(Duration::from_secs(9));
-const PREDECESSOR_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub struct Listeners {
@@ -69,6 +62,9 @@ struct Bound {
     unix: Option<BoundSocket>,
     /// The same while the file is still another server's.
     lent_unix: Option<BoundSocket>,
+    /// The configuration has an address in its place that covers this one: its connections are that
+    /// listener's. Closing the socket would cut those that are on their way.
+    is_part: bool,
 }
 
 /// Duplicates of the sockets, and the sockets.
@@ -129,10 +125,19 @@ impl Listeners {
             Ok(())
         };
         let (mut listeners, mut quic, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
-        for bound in &self.bound {
-            bound.kept.iter().try_for_each(|socket| add(socket))?;
-            listeners
-                .push(json!({ "address": bound.address.to_string(), "sockets": bound.kept.len() }));
+        for bound in self.whole() {
+            // With those of its parts, so that none is closed.
+            let all: Vec<&Bound> = std::iter::once(bound)
+                .chain(
+                    self.bound
+                        .iter()
+                        .filter(|one| one.is_part && bound.address.covers(&one.address)),
+                )
+                .collect();
+            let mut sockets = all.iter().flat_map(|one| &one.kept);
+            sockets.try_for_each(|socket| add(socket))?;
+            let count: usize = all.iter().map(|one| one.kept.len()).sum();
+            listeners.push(json!({ "address": bound.address.to_string(), "sockets": count }));
         }
         self.activated.values().try_for_each(|socket| add(socket))?;
         for bound in &self.quic {
@@ -255,7 +260,8 @@ impl Listeners {
         let mut bound = Vec::new();
         let mut failures = Vec::new();
         for listener in new {
-            match self.bind(listener, listeners, workers) {
+            let shares = self.has_part_of(&listener.address, &bound);
+            match self.bind(listener, listeners, shares, workers) {
                 Ok(one) => bound.push(one),
                 Err(error) if is_spare(listener, listeners, &error) => {
                     error_log::log(
@@ -299,8 +305,12 @@ impl Listeners {
             let Address::Tcp(actual) = bound.actual else {
                 continue;
             };
+            let actual_address = Address::Tcp(actual);
             let options = UdpOptions {
                 v6_only: has_ipv4_twin(&actual, listeners),
+                shares: self.quic.iter().any(|one| {
+                    one.address.covers(&actual_address) || actual_address.covers(&one.address)
+                }),
                 ..UdpOptions::default()
             };
             let is_shared = self
@@ -427,8 +437,10 @@ impl Listeners {
     /// Removes the listeners that no longer have HTTP/3, and returns them.
     pub fn remove_all_quic_but(&mut self, keep: &[Listener]) -> Vec<Arc<Address>> {
         let stays = |one: &BoundQuic| {
-            keep.iter()
-                .any(|listener| listener.http3.is_some() && listener.address == *one.address)
+            keep.iter().any(|listener| {
+                listener.http3.is_some()
+                    && (listener.address == *one.address || listener.address.covers(&one.address))
+            })
         };
         let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) =
             std::mem::take(&mut self.quic).into_iter().partition(stays);
@@ -463,9 +475,19 @@ impl Listeners {
             .unwrap_or_default()
     }
 
-    /// Forgets listeners that are not in `keep`, and returns them.
+    /// Forgets listeners that are not in `keep`, and returns them. Those of which another listener
+    /// has the address now stay as parts of it.
     pub fn remove_all_but(&mut self, keep: &[Listener]) -> Vec<Arc<Address>> {
-        let stays = |one: &Bound| keep.iter().any(|listener| listener.address == *one.address);
+        for one in &mut self.bound {
+            let has = |is: fn(&Address, &Address) -> bool| {
+                keep.iter()
+                    .any(|listener| is(&listener.address, &one.address))
+            };
+            one.is_part = !has(|kept, one| kept == one) && has(Address::covers);
+        }
+        let stays = |one: &Bound| {
+            one.is_part || keep.iter().any(|listener| listener.address == *one.address)
+        };
         let (kept, gone): (Vec<Bound>, Vec<Bound>) =
             std::mem::take(&mut self.bound).into_iter().partition(stays);
         self.bound = kept;
@@ -474,8 +496,7 @@ impl Listeners {
 
     /// Configured and actual addresses.
     pub fn ways(&self) -> impl Iterator<Item = (Arc<Address>, &Address)> {
-        self.bound
-            .iter()
+        self.whole()
             .map(|one| (Arc::clone(&one.address), &one.actual))
     }
 
@@ -503,7 +524,12 @@ impl Listeners {
 
     /// The actual addresses of the listeners, for display.
     pub fn shown(&self) -> Vec<&Address> {
-        self.bound.iter().map(|one| &one.actual).collect()
+        self.whole().map(|one| &one.actual).collect()
+    }
+
+    /// Those that the configuration has.
+    fn whole(&self) -> impl Iterator<Item = &Bound> {
+        self.bound.iter().filter(|one| !one.is_part)
     }
 
     /// Reports sockets from systemd that no listener uses; their clients would wait forever.
@@ -522,7 +548,22 @@ impl Listeners {
         self.bound.iter().any(|one| *one.address == *address)
     }
 
-    fn bind(&mut self, listener: &Listener, all: &[Listener], workers: usize) -> io::Result<Bound> {
+    /// Returns true if another listener has a part of the address, or all of it; `new`: bound in
+    /// the same reload.
+    fn has_part_of(&self, address: &Address, new: &[Bound]) -> bool {
+        self.bound
+            .iter()
+            .chain(new)
+            .any(|one| one.actual.covers(address) || address.covers(&one.actual))
+    }
+
+    fn bind(
+        &mut self,
+        listener: &Listener,
+        all: &[Listener],
+        shares: bool,
+        workers: usize,
+    ) -> io::Result<Bound> {
         if let Some(socket) = self.activated.get(&listener.address) {
             return Ok(Bound::new(listener, duplicates(socket, workers)?));
         }
@@ -538,6 +579,7 @@ impl Listeners {
             defer_accept: listener.stream.is_none(),
             reuse_port: true,
             v6_only: false,
+            shares,
             send_buffer_bytes: listener.send_buffer_bytes,
             receive_buffer_bytes: listener.receive_buffer_bytes,
         };
@@ -646,6 +688,7 @@ impl Bound {
             kept: Vec::new(),
             unix: None,
             lent_unix: None,
+            is_part: false,
         }
     }
 
@@ -669,96 +712,4 @@ impl Drop for Bound {
     fn drop(&mut self) {
         self.remove_file();
     }
-}
-
-fn duplicates(socket: &BoundSocket, workers: usize) -> io::Result<Vec<BoundSocket>> {
-    (0..workers).map(|_| socket.try_clone()).collect()
-}
-
-/// Opens sockets on one port, one per worker, even if the kernel chooses the port.
-fn tcp_sockets(
-    address: SocketAddr,
-    options: BindOptions,
-    workers: usize,
-) -> io::Result<Vec<BoundSocket>> {
-    // SO_REUSEPORT would let a second server of the same user share the port silently, each getting
-    // some of the connections. A bind without it fails if any process listens already.
-    saker_net::refuse_if_taken(address, options.v6_only)?;
-    let first = saker_net::bind(Bind::Tcp(address), options)?;
-    let address = match first.local_address()? {
-        LocalAddress::Ip(actual) => SocketAddr::new(address.ip(), actual.port()),
-        LocalAddress::Unix(_) => address,
-    };
-    let others = (1..workers).map(|_| saker_net::bind(Bind::Tcp(address), options));
-    std::iter::once(Ok(first)).chain(others).collect()
-}
-
-/// Shares the port with a server that is stopping. The sockets of two users don't share: then it
-/// has to close its own first.
-fn beside(
-    predecessor: &Predecessor,
-    address: SocketAddr,
-    options: BindOptions,
-    workers: usize,
-) -> io::Result<Vec<BoundSocket>> {
-    let bind = || {
-        (0..workers.max(1))
-            .map(|_| saker_net::bind(Bind::Tcp(address), options))
-            .collect::<io::Result<Vec<_>>>()
-    };
-    let until = Instant::now() + PREDECESSOR_CLOSES_MAX;
-    loop {
-        match bind() {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
-                predecessor.say_listening();
-                std::thread::sleep(PREDECESSOR_POLL);
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-/// Advice for the operator.
-fn way_out(address: &Address, error: &io::Error) -> String {
-    let text = match (error.kind(), address) {
-        (io::ErrorKind::AddrInUse, Address::Tcp(address)) => {
-            let free = free_port_after(*address)
-                .map(|free| format!("; {free} is free"))
-                .unwrap_or_default();
-            return format!("; another program listens there (`ss -ltnp` shows which){free}");
-        }
-        (io::ErrorKind::AddrInUse, Address::Unix(_)) => {
-            "; another program listens there, or something that is not a socket has its name"
-        }
-        (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => {
-            "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others such as 8080 don't"
-        }
-        (io::ErrorKind::AddrNotAvailable, _) => "; this machine has no such address",
-        _ => "",
-    };
-    text.to_owned()
-}
-
-/// The same address with the first port behind it that could be had.
-fn free_port_after(address: SocketAddr) -> Option<SocketAddr> {
-    let ports = (1..=PORTS_TRIED).filter_map(|step| address.port().checked_add(step));
-    ports
-        .map(|port| SocketAddr::new(address.ip(), port))
-        .find(|address| std::net::TcpListener::bind(address).is_ok())
-}
-
-/// `:80` stands for both families; if the kernel has no IPv6, IPv4 is meant.
-fn is_spare(listener: &Listener, all: &[Listener], error: &io::Error) -> bool {
-    let no_ipv6 = error.kind() == io::ErrorKind::AddrNotAvailable
-        || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
-    let written_once =
-        |other: &Listener| other.origin == listener.origin && other.address != listener.address;
-    no_ipv6
-        && matches!(&listener.address, Address::Tcp(address) if address.is_ipv6())
-        && all.iter().any(written_once)
-}
-
-/// `[::]:80` takes IPv4 too, unless the configuration has an IPv4 listener of that port.
-fn has_ipv4_twin(address: &SocketAddr, all: &[Listener]) -> bool {
-    all.iter().any(|other| matches!(&other.address, Address::Tcp(other) if other.is_ipv4() && other.port() == address.port()))
 }

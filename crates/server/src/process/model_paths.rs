@@ -25,6 +25,7 @@ pub fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
         AccessLogTarget::File(path) => Some(path.as_path()),
         AccessLogTarget::Stdout
         | AccessLogTarget::ByHost(_)
+        | AccessLogTarget::Below(_)
         | AccessLogTarget::Program(_)
         | AccessLogTarget::Syslog(_) => None,
     });

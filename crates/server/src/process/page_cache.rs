@@ -156,7 +156,7 @@ fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
     Ok(PageCache {
         store: Store::open(folder, bounds)?,
         folder: folder.into(),
-        lock,
+        lock: Some(lock),
         cluster: None,
         peers: None,
     })

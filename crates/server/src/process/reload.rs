@@ -8,7 +8,7 @@
 
 use super::{
     access_logs, acme::Prepared, broker, document_roots, error_log_settings, launcher::Cause,
-    page_cache, supervisor::Supervisor, systemd::notify,
+    page_cache, supervisor::Supervisor, systemd::notify, upgrade_state,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
@@ -201,6 +201,7 @@ impl Supervisor {
             .abuse
             .addresses
             .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        upgrade_state::continue_failures(&generation.model, &self.generation.borrow().model);
         self.apply_live(&generation);
         self.workers
             .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&tls)));

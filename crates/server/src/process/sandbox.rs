@@ -82,6 +82,10 @@ pub fn enforce(read: &Read, broker: Option<&BrokerClient>) -> Result<(), String>
     system(&mut allowed);
     // Even where a broker does: what this process may open as well costs no question.
     opened_by_main(&read.model, &mut allowed);
+    if read.front_end.is_some() {
+        // No configuration of another server names a console; `saker console` opens one.
+        edited(&read.model, &mut allowed);
+    }
     let in_force = saker_sandbox::enforce(allowed);
     let missing: Vec<&str> = reasons(in_force).collect();
     if mode == Sandbox::On && !missing.is_empty() {
@@ -139,6 +143,7 @@ pub fn report(mode: Sandbox) -> Value {
         "reasons": reasons(in_force).collect::<Vec<_>>(),
         "reads": files.then_some(&policy.reads),
         "writes": files.then_some(&policy.writes),
+        "main_writes": files.then_some(&policy.main_writes),
         "ports": in_force.restricts_ports.then_some(&policy.ports),
     })
 }
@@ -429,6 +434,9 @@ fn used_by_requests(model: &Model, policy: &mut Policy) {
             let whole = path.ancestors().take_while(has_host).last().unwrap_or(path);
             policy.write_beside(whole);
         }
+        if let AccessLogTarget::Below(directory) = &log.target {
+            policy.write_content(directory);
+        }
     }
 }
 
@@ -464,6 +472,12 @@ fn opened_by_main(model: &Model, policy: &mut Policy) {
     }
 }
 
+/// Files that the console's editor writes, where this user may. Workers may not.
+fn edited(model: &Model, policy: &mut Policy) {
+    let sources = model.sources.iter();
+    sources.for_each(|source| policy.main_write_beside(source));
+}
+
 /// Directories that the server itself writes to.
 fn state(model: &Model, policy: &mut Policy) {
     policy.writes.insert(model.server.state_dir.clone());
@@ -475,9 +489,7 @@ fn state(model: &Model, policy: &mut Policy) {
         files.for_each(|file| policy.read_beside(file));
     }
     if model.console.address.is_some() {
-        // Its editor writes them, where this user may.
-        let sources = model.sources.iter();
-        sources.for_each(|source| policy.write_beside(source));
+        edited(model, policy);
     }
     if model
         .sites

@@ -9,7 +9,7 @@ use super::{
     access_logs,
     acme::{Acme, Prepared},
     broker, console, document_roots, error_log_settings,
-    inheritance::{self, Inherited, Task},
+    inheritance::{self, Inherited, Refusal, Task},
     launcher::Launcher,
     listeners::Listeners,
     log_programs, metrics_endpoint, page_cache,
@@ -56,6 +56,17 @@ const ADDRESSES_MAX: usize = 1 << 19;
 enum Failure {
     Configuration(String),
     Start(String),
+    /// Started by `saker upgrade`, while the running server hands over to another process.
+    UpgradeUnderWay(String),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        match refusal.is_under_way {
+            true => Failure::UpgradeUnderWay(refusal.text),
+            false => Failure::Start(refusal.text),
+        }
+    }
 }
 
 /// Runs a server until it is stopped.
@@ -73,15 +84,18 @@ pub fn run(source: Source) -> ExitCode {
             eprint!("{text}");
             ExitCode::from(1)
         }
-        Err(Failure::Start(text)) => {
-            // A line for each cause.
-            for line in text.trim_end().lines() {
-                error_log::log(&message::START_FAILED, format_args!("{line}"));
-            }
-            error_log::flush(Duration::from_secs(1));
-            ExitCode::from(2)
-        }
+        Err(Failure::Start(text)) => fail(&text, 2),
+        Err(Failure::UpgradeUnderWay(text)) => fail(&text, saker_control::upgrade::UNDER_WAY),
     }
+}
+
+fn fail(text: &str, status: u8) -> ExitCode {
+    // A line for each cause.
+    for line in text.trim_end().lines() {
+        error_log::log(&message::START_FAILED, format_args!("{line}"));
+    }
+    error_log::flush(Duration::from_secs(1));
+    ExitCode::from(status)
 }
 
 /// Reads the configuration for `saker upgrade`, which shows what is wrong with it.
@@ -154,7 +168,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     // Before there are keys in memory, and while we are root.
     let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
     broker.iter().for_each(log_programs::start_by);
-    let (lock, predecessor, mut inherited) = lock_state(server).map_err(Failure::Start)?;
+    let (lock, predecessor, mut inherited) = lock_state(server)?;
     let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
@@ -300,8 +314,12 @@ fn serve(
         supervisor.take_from_running().await?;
         // After what an earlier server knew of upstreams.
         supervisor.begin_health();
+        if let Err(error) = supervisor.succeed_running() {
+            // Never dropped: the page cache on disk and the files are the running server's.
+            std::mem::forget(Rc::clone(&supervisor));
+            return Err(error);
+        }
         supervisor.listen_all();
-        supervisor.succeed_running();
         saker_cli::apache::detach::let_go();
         supervisor.fill_pid_file();
         supervisor.announce();
@@ -375,7 +393,7 @@ fn report_watch_error(error: WatchError) {
 type Locked = (Lock, Option<Predecessor>, Option<Inherited>);
 
 /// A server that is stopping lets go of the directory; one that `saker upgrade` replaces shares it.
-fn lock_state(server: &model::Server) -> Result<Locked, String> {
+fn lock_state(server: &model::Server) -> Result<Locked, Refusal> {
     let uid = server.user.as_deref().and_then(privileges::uid_of);
     let lock = || StateDir::open_for(&server.state_dir, uid).and_then(StateDir::lock);
     if inheritance::task() == Some(Task::TakeOver) {
@@ -393,9 +411,9 @@ fn lock_state(server: &model::Server) -> Result<Locked, String> {
                 Predecessor::ask(&server.state_dir).ok_or_else(|| error.to_string())?;
             lock()
                 .map(|lock| (lock, Some(predecessor), None))
-                .map_err(|error| error.to_string())
+                .map_err(|error| error.to_string().into())
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.to_string().into()),
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
     supervisor::Supervisor,
     systemd::{OF_ONE_PROCESS, notify},
 };
+use saker_cache_store::Reading;
 use saker_control::{Forwarded, Offer, upgrade, upgrade_state};
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
@@ -24,12 +25,16 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
     path::PathBuf,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// Interval of checks for the end of a process whose connection has ended.
 const END_POLL: Duration = Duration::from_millis(5);
+
+/// Time in which pages are still read for connections from before; the successor's wait in the
+/// queues meanwhile.
+const FIRST_REQUESTS_MAX: Duration = Duration::from_millis(50);
 
 static PROGRAM: OnceLock<Option<Program>> = OnceLock::new();
 /// The user that started the server.
@@ -63,7 +68,7 @@ fn is_replaced(program: &Program) -> bool {
 
 /// Returns true if the variable is not for successors.
 fn is_of_one_process(name: &str) -> bool {
-    name == upgrade::VARIABLE || OF_ONE_PROCESS.contains(&name)
+    [upgrade::VARIABLE, upgrade::FROM].contains(&name) || OF_ONE_PROCESS.contains(&name)
 }
 
 /// The command line and the environment of this process. Only those who may control the server get
@@ -129,6 +134,7 @@ impl Supervisor {
             "pid": std::process::id(),
             "created": created,
             "console": self.console.state.hand_over(),
+            "leaves": true,
             "tag": self.shared.quic.get().and_then(Option::as_ref).map(|quic| quic.secrets.tag),
         });
         if let Some(pid_file) = &*self.pid_file.borrow() {
@@ -162,13 +168,21 @@ impl Supervisor {
         self.hand_over_state();
         let (forward, forwarding) = Forwarding::new();
         self.successor.set_forwarding(Some(forwarding));
-        if let Some(cache) = self.shared.replace_page_cache(None) {
-            // First: the successor sends what waits, from the same queue.
-            if let Some(node) = &cache.cluster {
-                node.stop();
+        match self.shared.cluster() {
+            None => {
+                if let Some(store) = self.shared.release_page_cache() {
+                    store.hand_over(forward, Reading::GoesOn);
+                }
             }
-            cache.store.hand_over(forward);
-            self.renew_services();
+            // Without the purges of the other servers, no page may be used.
+            Some(node) => {
+                // First: the successor sends what waits, from the same queue.
+                node.stop();
+                if let Some(cache) = self.shared.replace_page_cache(None) {
+                    cache.store.hand_over(forward, Reading::Ends);
+                }
+                self.renew_services();
+            }
         }
         true
     }
@@ -194,10 +208,30 @@ impl Supervisor {
         self.successor.set_upgraded();
         // Sessions are the successor's now: what ends there must not live on here.
         self.console.socket.close();
+        self.end_reading();
         // For a moment this server still takes connections whose first packets are on their way.
         self.successor.set_listening();
         self.workers.tell_all(|| Command::LeaveDatagrams);
         self.ask_stop(true);
+    }
+
+    /// The page cache is the successor's, which learns of purges first.
+    fn end_reading(&self) {
+        if let Some(cache) = self.shared.replace_page_cache(None) {
+            cache.store.end_reading();
+            self.renew_services();
+        }
+    }
+
+    /// Returns once no connection is accepted here that the successor could have, and idle ones are
+    /// closed: later requests reach the successor, which has the page cache.
+    pub(super) async fn leave_to_successor(&self, addresses: &[String]) {
+        self.workers.leave(addresses).await;
+        // Connections that were accepted last have their first request on its way.
+        let until = Instant::now() + FIRST_REQUESTS_MAX;
+        while self.shared.earlier_connections() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// The successor has ended before it served.
@@ -205,6 +239,7 @@ impl Supervisor {
         error_log::log(&message::UPGRADE_FAILED, format_args!(""));
         self.take_back_state();
         if let Some(forwarding) = self.successor.take_forwarding() {
+            self.end_reading();
             let generation = Arc::clone(&self.generation.borrow());
             page_cache::open_released(&generation.model, &self.shared).await;
             forwarding.keep_to(self.shared.store());
@@ -238,19 +273,29 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Tells the server before this one that it may go. Called once the workers listen.
-    pub fn succeed_running(&self) {
+    /// Tells the server before this one that it may go. Called before the workers accept: what they
+    /// had accepted would be lost if this process ended first, and waits in the queues instead.
+    ///
+    /// # Errors
+    /// The running server goes on.
+    pub fn succeed_running(&self) -> Result<(), String> {
         let mut listeners = self.listeners.borrow_mut();
+        let addresses: Vec<String> = listeners
+            .addresses()
+            .iter()
+            .map(|address| address.to_string())
+            .collect();
         let Some(inherited) = listeners.inherited() else {
-            return;
+            return Ok(());
         };
         // Before the other server begins to send clients away.
         listeners.lead_beside(self.workers.len());
-        inherited.say_listening();
+        inherited.say_listening(&addresses)?;
         inherited.adopt_streams();
         error_log::log(&message::TOOK_OVER, format_args!("pid {}", inherited.pid));
         listeners.take_files();
         self.lock.borrow().iter().for_each(|lock| lock.take());
+        Ok(())
     }
 
     /// Follows what the server before this one still learns, until it ends. `false`: there is none.

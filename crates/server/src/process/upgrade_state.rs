@@ -204,6 +204,16 @@ pub fn continue_members(model: &Model, known: &HashMap<String, MemberFigures>) {
     }
 }
 
+/// Goes on with the failures that members had in the configuration before a reload.
+pub fn continue_failures(model: &Model, before: &Model) {
+    let before: HashMap<String, Member> = members(before).collect();
+    for (name, member) in members(model) {
+        if let Some(before) = before.get(&name) {
+            member.state.continue_failures(&before.state);
+        }
+    }
+}
+
 /// Counters and histograms of latency, each by two words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {

@@ -53,7 +53,12 @@ pub fn gauges(generation: &Generation) -> Vec<ExtraGauge<'static>> {
         return Vec::new();
     };
     let figures = hosts.figures();
-    let gauge = |name, help, value| ExtraGauge { name, help, value };
+    let gauge = |name, help, value| ExtraGauge {
+        name,
+        label: String::new(),
+        help,
+        value,
+    };
     vec![
         gauge(
             "hosts_known",

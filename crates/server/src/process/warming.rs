@@ -4,15 +4,17 @@
 //! nothing here waits.
 
 use super::{listeners::Listeners, workers::Workers};
+use saker_cache_rules::names;
 use saker_config::{
-    Model,
+    HostTable, Model,
     model::{Address, Listener},
 };
 use saker_control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb};
 use saker_page_cache::{
     background_fetch::FetchOutcome,
     endpoint::ListenerEndpoint,
-    warm::{WarmJob, WarmJobs, WarmOptions, WarmResult, url::PageUrl},
+    key,
+    warm::{UrlLimit, WarmJob, WarmJobs, WarmOptions, WarmResult, url::PageUrl},
 };
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
@@ -43,6 +45,7 @@ pub fn answer(
             variations,
             concurrency,
             rate,
+            site,
         }) => {
             let order = WarmOptions {
                 variations: variations.clone(),
@@ -50,7 +53,12 @@ pub fn answer(
                 rate: *rate,
                 is_watched: true,
             };
-            let job = WarmJob::new(order, doors(model, listeners), true);
+            let limit = site.as_deref().map(|site| limit(model, site));
+            let is_limited = limit.is_some();
+            let job = WarmJob::limited(order, doors(model, listeners), true, limit);
+            if is_limited {
+                of_limit(&job, list)?;
+            }
             add(&job, list)?;
             let number = begin(&job, jobs, workers).ok_or("too many warm-ups are running")?;
             Ok(json!({ "ok": true, "job": number }))
@@ -65,6 +73,45 @@ pub fn answer(
             find(*job)?.stop();
             Ok(json!({ "ok": true }))
         }
+    }
+}
+
+/// Pages of the site of this name, as the page cache has it. The site is the one that would
+/// answer the request.
+fn limit(model: &Model, site: &str) -> UrlLimit {
+    let hosts = HostTable::new(model);
+    let sites = model.sites.iter().enumerate();
+    let scopes: Vec<(Vec<u8>, bool)> = sites
+        .map(|(index, one)| (key::scope(one, index), one.by_host.is_some()))
+        .collect();
+    let wanted = site.to_owned().into_bytes();
+    Box::new(move |url, endpoint| {
+        let host = url.host();
+        let found = hosts.select(&endpoint.listener, endpoint.local.ip(), host.as_bytes());
+        let Some((index, _)) = found else {
+            return false;
+        };
+        match scopes.get(index) {
+            // One that stands for many hosts has pages of each.
+            Some((_, true)) => names::scope(Some(host), index) == wanted,
+            Some((scope, false)) => *scope == wanted,
+            None => false,
+        }
+    })
+}
+
+/// Refuses URLs that the job would not fetch.
+fn of_limit(job: &WarmJob, list: &WarmList) -> Result<(), String> {
+    let mut all = list.urls.iter().chain(&list.sitemaps);
+    let is_own = |text: &&String| {
+        let url = PageUrl::parse(text);
+        url.is_some_and(|url| job.endpoint(&url).is_some())
+    };
+    match all.find(|text| !is_own(text)) {
+        None => Ok(()),
+        Some(text) => Err(format!(
+            "{text} is no URL of a page of the site (http://HOST/PATH or https://HOST/PATH)"
+        )),
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Workers {
 
 /// Time for threads to end after they were told to. The end of the process ends the rest.
 const THREADS_END_MAX: Duration = Duration::from_secs(5);
+/// Time for workers to leave their queues. A busy one accepts for a moment more.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// Interval of checks for the end of the workers.
 const POLL: Duration = Duration::from_millis(20);
@@ -102,6 +104,16 @@ impl Workers {
 
     pub fn tell_all(&self, command: impl Fn() -> Command) {
         (0..self.len()).for_each(|index| self.tell(index, command()));
+    }
+
+    /// Returns once all workers have left these addresses to a successor.
+    pub async fn leave(&self, addresses: &[String]) {
+        let addresses: Arc<[String]> = addresses.into();
+        let (left, mut all_left) = tokio::sync::mpsc::unbounded_channel();
+        self.tell_all(|| Command::LeaveListeners(Arc::clone(&addresses), left.clone()));
+        drop(left);
+        // Nothing is sent: it ends with the last worker's sender.
+        let _ = tokio::time::timeout(LEAVE_MAX, all_left.recv()).await;
     }
 
     /// Closes the listeners. The pause covers a worker's last turn, in which it may still accept

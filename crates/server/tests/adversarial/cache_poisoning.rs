@@ -509,3 +509,46 @@ fn parameters_that_hide_others() {
         assert_eq!(answer.text(), format!("{path}?q=1"), "{hidden}");
     }
 }
+
+/// Pages by device and by a field of the key, of an application that goes by the last of several lines:
+/// it makes a page that other clients of the first line's device, or value, must not get.
+#[test]
+fn pages_of_lines_that_are_sent_twice_are_apart() {
+    const DESKTOP: (&str, &str) = (
+        "User-Agent",
+        "Mozilla/5.0 (X11; Linux x86_64) Firefox/120.0",
+    );
+    const PHONE: (&str, &str) = (
+        "User-Agent",
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0) Mobile/15E148",
+    );
+    const TV: (&str, &str) = ("X-Device", "tv");
+    const CAR: (&str, &str) = ("X-Device", "car");
+    let origin = origin(|head| {
+        let last = |name| head.all(name).last().map_or("", |value| *value).to_owned();
+        ok(
+            &[PUBLIC],
+            &format!("{} {}", last("user-agent"), last("x-device")),
+        )
+    });
+    let lines = "obey = [\"http\"]\nvary_on_device = true\nkey_headers = [\"X-Device\"]\n";
+    let server = Cached::native("twice", &origin, lines);
+    for protocol in PROTOCOLS {
+        let path = format!("/{protocol:?}");
+        let get = |fields: &[(&str, &str)]| {
+            let request = Request::get("localhost", &path).with_fields(fields);
+            ask(server.tls(), protocol, &request).text()
+        };
+        for fields in [
+            &[DESKTOP, PHONE, TV],
+            &[PHONE, DESKTOP, CAR],
+            &[DESKTOP, TV, CAR],
+        ] {
+            get(fields);
+        }
+        for (agent, device) in [(DESKTOP, TV), (PHONE, TV), (DESKTOP, CAR), (PHONE, CAR)] {
+            let expected = format!("{} {}", agent.1, device.1);
+            assert_eq!(get(&[agent, device]), expected, "{protocol:?}");
+        }
+    }
+}

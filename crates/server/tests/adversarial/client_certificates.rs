@@ -11,7 +11,9 @@ use crate::{
     operate::{self, folder, start_in},
     tls_site::{self, certificate, openssl, signed},
 };
-use saker_testkit::{ServerProcess, TempDir, apache2::load_modules, free_port, require};
+use saker_testkit::{
+    ServerProcess, TempDir, apache2::load_modules, free_port, require, wait_for_text,
+};
 use std::{
     fs,
     net::{IpAddr, SocketAddr},
@@ -596,11 +598,9 @@ fn apache_files_of_folders_cannot_ask_afterwards() {
         ];
         assert_eq!(statuses, [403, 403], "{protocol:?}");
     }
-    let logged = fs::read_to_string(dir.join("error.log")).unwrap();
-    assert!(
-        logged.contains("set `SSLVerifyClient optional` in its <VirtualHost>"),
-        "{logged}"
-    );
+    wait_for_text(dir.join("error.log"), |log| {
+        log.contains("set `SSLVerifyClient optional` in its <VirtualHost>")
+    });
 }
 
 #[test]

@@ -339,11 +339,9 @@ fn circles_are_500_and_told() {
         );
         assert_eq!(answer.status, 500, "{name}");
     }
-    let log = std::fs::read_to_string(site.dir.join("error.log")).unwrap();
-    assert!(
-        log.contains("SK0804") && log.contains("LimitInternalRecursion"),
-        "{log}"
-    );
+    saker_testkit::wait_for_text(site.dir.join("error.log"), |log| {
+        log.contains("SK0804") && log.contains("LimitInternalRecursion")
+    });
 }
 
 /// Thousands of names, each a folder with as many: the total is bounded, not the depth alone.
@@ -392,11 +390,9 @@ fn breadth_is_bounded_by_the_total() {
         (200, false)
     );
     lives(&site);
-    let log = std::fs::read_to_string(site.dir.join("error.log")).unwrap();
-    assert!(
-        log.contains("LOOKUPS_MAX") && log.contains("INCLUDES_MAX"),
-        "{log}"
-    );
+    saker_testkit::wait_for_text(site.dir.join("error.log"), |log| {
+        log.contains("LOOKUPS_MAX") && log.contains("INCLUDES_MAX")
+    });
 }
 
 /// Text that nests: sections, expressions, conditions of pages.

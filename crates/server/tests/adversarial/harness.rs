@@ -10,7 +10,8 @@ use crate::{
     tls_site,
 };
 use saker_testkit::{
-    Client, Saker, ServerProcess, TempDir, apache2::load_modules, free_port, require,
+    Client, OPENSSL_CLIENT, Saker, ServerProcess, TempDir, apache2::load_modules, free_port,
+    require,
 };
 use std::{
     net::SocketAddr,
@@ -154,7 +155,8 @@ pub fn tls_exchange(
     command
         .args(["20"])
         .arg(require("openssl").unwrap())
-        .args(["s_client", "-quiet", "-connect"])
+        .args(OPENSSL_CLIENT)
+        .args(["-quiet", "-connect"])
         .arg(address.to_string());
     match server_name {
         Some(name) => command.args(["-servername", name]),
@@ -351,6 +353,15 @@ const APACHE_MODULES: &[&str] = &[
     "reqtimeout",
     "proxy_ajp",
     "remoteip",
+    "proxy_html",
+    "xml2enc",
+    "dav",
+    "dav_fs",
+    "request",
+    "session",
+    "session_cookie",
+    "session_crypto",
+    "auth_form",
 ];
 
 /// A server by Apache's configuration, on a port without TLS and one with.

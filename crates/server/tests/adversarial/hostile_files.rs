@@ -8,7 +8,7 @@ use crate::{
     harness::{Answer, ApacheSite, PROTOCOLS, Protocol, Request, apache, ask, http1_bytes, native},
     operate::{configuration, folder, pattern, start_in},
 };
-use saker_testkit::{Client, Signal, TempDir};
+use saker_testkit::{Client, Signal, TempDir, wait_for_text};
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
@@ -196,14 +196,12 @@ fn an_htaccess_that_is_no_file_denies_its_folder() {
         );
         assert_eq!(get(address, protocol, "/").status, 200, "{protocol:?}");
     }
-    let log = fs::read_to_string(site.dir.join("error.log")).unwrap();
     for kind in kinds {
-        assert!(
+        let file = format!("www/{kind}/.htaccess");
+        wait_for_text(site.dir.join("error.log"), |log| {
             log.lines()
-                .any(|line| line.contains("SK0801")
-                    && line.contains(&format!("www/{kind}/.htaccess"))),
-            "{kind}: {log}"
-        );
+                .any(|line| line.contains("SK0801") && line.contains(&file))
+        });
     }
 }
 
@@ -256,12 +254,10 @@ fn what_is_no_file_is_nobodys_target_or_script() {
         backend.accept().is_err(),
         "PHP was asked for a FIFO, on which it would wait for ever"
     );
-    let log = fs::read_to_string(site.dir.join("error.log")).unwrap();
-    assert!(
+    wait_for_text(site.dir.join("error.log"), |log| {
         log.lines()
-            .any(|line| line.contains("SK0511") && line.contains("www/t/a.php")),
-        "{log}"
-    );
+            .any(|line| line.contains("SK0511") && line.contains("www/t/a.php"))
+    });
     others_are_answered(&site);
 }
 

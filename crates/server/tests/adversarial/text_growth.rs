@@ -138,10 +138,6 @@ fn memory_kib(site: &ApacheSite) -> u64 {
     peak(site.server.pid())
 }
 
-fn log(site: &ApacheSite) -> String {
-    fs::read_to_string(site.dir.join("error.log")).unwrap()
-}
-
 #[test]
 fn forty_lines_end_in_500_over_each_protocol() {
     let site = server("");
@@ -161,11 +157,9 @@ fn forty_lines_end_in_500_over_each_protocol() {
         }
         lives(&site);
     }
-    let log = log(&site);
-    assert!(
-        log.contains("SK0805") && log.contains("TEXT_BYTES_MAX"),
-        "{log}"
-    );
+    saker_testkit::wait_for_text(site.dir.join("error.log"), |log| {
+        log.contains("SK0805") && log.contains("TEXT_BYTES_MAX")
+    });
     assert!(
         memory_kib(&site) < MEMORY_KIB_MAX,
         "{} KiB",

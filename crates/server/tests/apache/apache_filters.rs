@@ -5,7 +5,7 @@
 
 use crate::operate;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use saker_testkit::{Saker, TempDir};
+use saker_testkit::{Saker, TempDir, wait_until};
 use std::{
     io::{Read, Write},
     time::{Duration, Instant},
@@ -91,6 +91,9 @@ fn content_is_decoded_edited_and_encoded_again() {
     }
 }
 
+/// No response at the pace comes within this time.
+const UNPACED_MAX: Duration = Duration::from_millis(250);
+
 /// 100 KiB at once, 50 more at 100 KiB/s.
 #[test]
 fn the_pace_is_kept() {
@@ -113,12 +116,10 @@ fn the_pace_is_kept() {
     // What is kept keeps its pace.
     for _ in 0..2 {
         let paced = time("/a.html");
-        assert!(
-            paced > Duration::from_millis(250) && paced < Duration::from_secs(5),
-            "{paced:?}"
-        );
+        assert!(paced > UNPACED_MAX, "{paced:?}");
     }
-    assert!(time("/free/a.html") < Duration::from_millis(250));
+    // On a busy machine one of several is fast.
+    wait_until("it comes at once", || time("/free/a.html") < UNPACED_MAX);
 }
 
 /// Above 32 MB nothing is encoded whole.

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
 use crate::operate;
-use saker_testkit::{Client, ServerProcess, TempDir, apache2::load_modules, free_port, require};
+use saker_testkit::{
+    Client, ServerProcess, TempDir, apache2::load_modules, free_port, require, wait_until,
+};
 use std::{
     net::SocketAddr,
     process::Command,
@@ -141,29 +143,34 @@ fn sizes() {
     }
 }
 
+/// Longer than the narrow times of a second, shorter than the wide ones.
+const BETWEEN: Duration = Duration::from_millis(2500);
+
 #[test]
 fn times() {
     let server = Server::start("limits-times");
     let time = |sent: &str| {
-        let (mut client, began) = (Client::connect(server.address).unwrap(), Instant::now());
+        let (began, mut client) = (Instant::now(), Client::connect(server.address).unwrap());
         client.send(sent).unwrap();
         // A file is sent whatever comes of the content; the connection waits for it.
         while client.read_response().is_ok() {}
         began.elapsed()
     };
-    // The head's is the first host's, the body's that of the host that is asked.
-    assert!(time("GET /page.txt HTTP/1.1\r\nHost: b.test\r\n") < Duration::from_millis(2500));
+    // The head's is the first host's, the body's that of the host that is asked. On a busy machine
+    // one of several is over in time.
+    wait_until("the narrow limit of heads holds", || {
+        time("GET /page.txt HTTP/1.1\r\nHost: b.test\r\n") < BETWEEN
+    });
     let post = |host: &str| {
         time(&format!(
             "POST /page.txt HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\na"
         ))
     };
-    assert!(post("a.test") < Duration::from_millis(2500));
+    wait_until("the narrow limit of bodies holds", || {
+        post("a.test") < BETWEEN
+    });
     let took = post("b.test");
-    assert!(
-        took > Duration::from_millis(2500) && took < Duration::from_secs(8),
-        "{took:?}"
-    );
+    assert!(took > BETWEEN, "{took:?}");
 }
 
 /// Kept and walked answers alike.
@@ -200,6 +207,6 @@ fn connections_that_stay() {
         assert!(client.read_response().is_err());
         began.elapsed()
     };
-    assert!(idle("b.test") < Duration::from_millis(3000));
-    assert!(idle("a.test") > Duration::from_millis(3000));
+    wait_until("the short time is kept", || idle("b.test") < BETWEEN);
+    assert!(idle("a.test") > BETWEEN);
 }

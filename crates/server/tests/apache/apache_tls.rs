@@ -4,7 +4,8 @@
 
 use crate::operate;
 use saker_testkit::{
-    ServerProcess, TempDir, apache2::load_modules, free_port, require, wait_until_or,
+    OPENSSL_CLIENT, ServerProcess, TempDir, apache2::load_modules, free_port, require,
+    wait_until_or,
 };
 use std::{
     fs,
@@ -46,13 +47,8 @@ fn start(dir: &TempDir, address: SocketAddr, server: &str, conf: &str) -> Server
 fn visit(address: SocketAddr) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
-        .args([
-            "s_client",
-            "-status",
-            "-servername",
-            "a.example",
-            "-connect",
-        ])
+        .args(OPENSSL_CLIENT)
+        .args(["-status", "-servername", "a.example", "-connect"])
         .arg(address.to_string());
     let output = client
         .stdin(Stdio::null())

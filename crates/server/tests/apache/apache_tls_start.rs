@@ -5,7 +5,7 @@
 
 use crate::operate;
 use saker_testkit::{
-    Client, ServerProcess, TempDir,
+    Client, OPENSSL_CLIENT, ServerProcess, TempDir,
     apache2::{load_modules, start_apache2, unprivileged_user},
     free_port, require,
 };
@@ -100,7 +100,8 @@ fn apache(dir: &TempDir, text: &str, ports: &[u16]) -> ServerProcess {
 fn seen(address: SocketAddr, name: &str) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
-        .args(["s_client", "-servername", name, "-connect"])
+        .args(OPENSSL_CLIENT)
+        .args(["-servername", name, "-connect"])
         .arg(address.to_string());
     let output = client
         .stdin(Stdio::null())
@@ -261,8 +262,8 @@ const VERSION_1: &str = "
 fn answer(address: SocketAddr, arguments: &[&str]) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
+        .args(OPENSSL_CLIENT)
         .args([
-            "s_client",
             "-quiet",
             "-nocommands",
             "-ign_eof",

@@ -408,3 +408,72 @@ fn modules_that_are_not_there_stop_only_what_is_theirs() {
         "{said}"
     );
 }
+
+/// Each module that Debian's users load and that Saker has nothing for is named, with what to do
+/// instead; so are its directives without the module, which loading would not help.
+#[test]
+fn the_way_out_of_foreign_modules_is_named() {
+    let rows = [
+        ("dav_svn", "SVNPath /srv/svn", "svnserve"),
+        ("perl", "PerlResponseHandler Own::App", "plackup, starman"),
+        (
+            "perl",
+            "PerlAccessHandler Own::Guard",
+            "say who may enter with Require",
+        ),
+        ("wsgi", "WSGIScriptAlias /app /srv/app.wsgi", "gunicorn"),
+        ("python", "PythonHandler own", "gunicorn"),
+        (
+            "passenger",
+            "PassengerAppRoot /srv/rails",
+            "puma, passenger standalone",
+        ),
+    ];
+    let of = |module: &str, is_loaded: bool, line: &str| {
+        let load = match is_loaded {
+            true => format!("LoadModule {module}_module modules/mod_{module}.so\n"),
+            false => String::new(),
+        };
+        let line = match line.starts_with("WSGI") {
+            true => line.to_owned(),
+            false => format!("<Location /x>\n{line}\n</Location>"),
+        };
+        let text = format!(
+            "ServerRoot {{dir}}\nServerName localhost\nListen 127.0.0.1:{{port}}\nErrorLog {{log}}/error_log\n\
+             LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\n{load}{line}\n"
+        );
+        let output = Panel::new("foreign-out", &text, false).check();
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    for (module, line, way_out) in rows {
+        let name = line.split(' ').next().unwrap();
+        let (is_fine, said) = of(module, true, line);
+        assert!(is_fine, "{said}");
+        for part in [
+            &*format!("{module}_module is not part of Saker"),
+            name,
+            way_out,
+        ] {
+            assert!(said.contains(part), "{line}: {part}\n{said}");
+        }
+        let (is_fine, said) = of(module, false, line);
+        assert!(!is_fine && said.contains(way_out), "{line}\n{said}");
+        assert!(!said.contains("add LoadModule"), "{line}\n{said}");
+    }
+    let (is_fine, said) = of("dav", false, "DAV svn");
+    assert!(
+        !is_fine && said.contains("svnserve") && !said.contains("add LoadModule"),
+        "{said}"
+    );
+    let (is_fine, said) = of("dav", true, "DAV svn");
+    assert!(
+        is_fine && said.contains("requests are denied") && said.contains("svnserve"),
+        "{said}"
+    );
+    let (_, said) = of("dav", false, "DAV On");
+    assert!(said.contains("add LoadModule dav_module"), "{said}");
+}

@@ -8,7 +8,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
-use saker_testkit::{Client, Response, Saker, ServerProcess, TempDir, apache2::load_modules};
+use saker_testkit::{
+    Client, Response, Saker, ServerProcess, TempDir, apache2::load_modules, wait_until_or,
+};
 use std::{
     env, fs,
     net::SocketAddr,
@@ -280,10 +282,13 @@ fn cached_answers_are_those_of_full_dispatch() {
             );
         }
     }
-    let hits = site.hits() - before;
-    assert!(
-        hits as usize > pairs / 3,
-        "{hits} hits of {pairs}: too few to compare anything"
+    // Workers report what they have counted every now and then.
+    wait_until_or(
+        || (site.hits() - before) as usize > pairs / 3,
+        || {
+            let hits = site.hits() - before;
+            format!("{hits} hits of {pairs}: too few to compare anything")
+        },
     );
 }
 

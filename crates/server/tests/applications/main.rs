@@ -23,6 +23,8 @@ mod nginx_http;
 mod nginx_name;
 mod nginx_pair;
 mod nginx_programs;
+mod nginx_protocol;
+mod nginx_resolver;
 mod nginx_sticky;
 mod nginx_stream;
 mod requests;

@@ -21,6 +21,7 @@ http {
     sendfile on;
     gzip on;
     default_type text/plain;
+    ssl_client_certificate {dir}/ca.pem;
     upstream app { least_conn; server {backend} weight=2; keepalive 8; }
     server {
         listen {address} default_server;
@@ -43,6 +44,36 @@ http {
         location /files/ { alias {dir}/files/; }
         location /longer/ { return 200 \"short\\n\"; }
         location /longer/path/ { return 200 \"long\\n\"; }
+        deny 192.0.2.5;
+        location /star*/ { deny all; }
+        location /starry/ { return 200 \"starry\\n\"; }
+        location /satisfied/ { satisfy all; allow 127.0.0.0/8; deny all; return 200 \"ok\\n\"; }
+    }
+    server {
+        listen {address} backlog=64;
+        server_name closed.test;
+        root {dir}/www;
+        deny all;
+        location /only/ { allow 127.0.0.0/8; deny all; }
+        location /pub/ { allow all; }
+    }
+    server {
+        listen {address};
+        server_name users.test;
+        root {dir}/www;
+        auth_basic Users;
+        location /never/ { auth_basic_user_file {dir}/users; }
+        location /only/ { auth_basic_user_file {dir}/users; auth_basic off; }
+        location /pub/ { }
+    }
+    server {
+        listen {address};
+        server_name members.test;
+        root {dir}/www;
+        auth_basic Members;
+        auth_basic_user_file {dir}/users;
+        location /pub/ { auth_basic off; }
+        location /never/ { auth_basic Others; }
     }
     server {
         listen {address};
@@ -79,6 +110,9 @@ impl Site {
             ("www/secret/x.html", "secret\n"),
             ("www/only/x.html", "only\n"),
             ("www/never/x.html", "never\n"),
+            ("www/pub/x.html", "pub\n"),
+            ("www/star*/x.html", "star\n"),
+            ("users", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n"),
             ("files/f.html", "f\n"),
         ] {
             dir.write(name, text).unwrap();
@@ -186,6 +220,9 @@ fn nginx_convert_gives_the_same_answers() {
         "/api/x?y=z",
         "/strip/a/b",
         "/longer/path/x",
+        "/star*/x.html",
+        "/starry/x",
+        "/satisfied/x",
     ];
     let mut complaints = Vec::new();
     let mut compare = |host: &str, path: &str| {
@@ -199,9 +236,67 @@ fn nginx_convert_gives_the_same_answers() {
         compare("other.test", path);
     }
     compare("moved.test", "/a?b=c");
+    for host in ["closed.test", "users.test", "members.test"] {
+        for path in ["/", "/never/x.html", "/only/x.html", "/pub/x.html"] {
+            compare(host, path);
+        }
+    }
     assert!(complaints.is_empty(), "{}\n{toml}", complaints.join("\n"));
     assert_eq!(ask(second, "app.test", "/secret/x.html").0, 403);
     assert_eq!(ask(second, "app.test", "/never/x.html").0, 403);
+    for (status, host, path) in [
+        (403, "closed.test", "/"),
+        (403, "closed.test", "/never/x.html"),
+        (200, "closed.test", "/only/x.html"),
+        (200, "closed.test", "/pub/x.html"),
+        (200, "users.test", "/"),
+        (401, "users.test", "/never/x.html"),
+        (200, "users.test", "/only/x.html"),
+        (401, "members.test", "/"),
+        (401, "members.test", "/never/x.html"),
+        (200, "members.test", "/pub/x.html"),
+        (403, "app.test", "/star*/x.html"),
+    ] {
+        assert_eq!(ask(second, host, path).0, status, "{host}{path}\n{toml}");
+    }
+}
+
+/// A server of which nothing is left would be open, or somewhere else.
+#[test]
+fn nginx_convert_leaves_out_what_would_be_elsewhere() {
+    let mut site = Site::new("nginx-convert-elsewhere");
+    let [address, inner] = [0, 1].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
+    site.words.add("address", address);
+    site.words.add("inner", inner);
+    let converted = site.convert(
+        "events { }\nhttp {\n auth_request /auth;\n\
+         \x20server { listen {inner} proxy_protocol; server_name inner.test; root {dir}/inner; }\n\
+         \x20server { listen {address}; server_name a.test; root {dir}/www; }\n\
+         \x20server { listen {address}; server_name ~^b[0-9]+; root {dir}/inner; }\n\
+         \x20server { listen {address} default_server; server_name c.test; root {dir}/www; location /app/ { uwsgi_pass unix:{dir}/none.sock; } location /status/ { stub_status; } }\n}\n",
+    );
+    assert_eq!(converted.status.code(), Some(1));
+    let said = err(&converted);
+    for expected in [
+        ":3:2: error: `auth_request` is not converted: the result denies",
+        ":4:2: error: this server is left out: none of its addresses can be converted",
+        ":6:2: error: this server is left out: none of its names can be converted",
+        "error: `stub_status` is not converted: the result denies",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+    let toml = String::from_utf8(converted.stdout).unwrap();
+    for absent in ["inner", &inner.to_string(), ":80\""] {
+        assert!(!toml.contains(absent), "{absent}\n{toml}");
+    }
+    assert!(toml.contains("proxy = \"uwsgi+unix:"), "{toml}");
+    assert!(toml.contains("names = [\"a.test\"]"), "{toml}");
+    assert!(toml.contains("names = [\"c.test\", \"*\"]"), "{toml}");
+    let file = site.dir.write("saker.toml", &toml).unwrap();
+    let _server = site.start(&["--config", file.to_str().unwrap()], address);
+    for host in ["a.test", "b1.test", "c.test"] {
+        assert_eq!(ask(address, host, "/index.html").0, 403, "{host}\n{toml}");
+    }
 }
 
 #[test]

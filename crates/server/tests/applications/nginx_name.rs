@@ -103,7 +103,22 @@ fn nginx_name_tests_configurations() {
     );
     assert_eq!(err(&refused), expected);
     assert!(err(&site.run("-v")).starts_with("nginx version: nginx/1."));
-    assert!(err(&site.run("-V")).contains("configure arguments: --prefix="));
+    let build = err(&site.run("-V"));
+    assert!(build.contains("\nbuilt with AWS-LC"), "{build}");
+    assert!(build.contains("\nconfigure arguments: --prefix="));
+    for module in ["http_ssl_module", "http_v2_module", "stream", "threads"] {
+        assert!(build.contains(&format!(" --with-{module} ")), "{build}");
+    }
+    // Errors of the configuration are in the log of `-e`, too.
+    let log = site.dir.join("early.log");
+    let refused = site.run(&format!("-t -c {{conf}} -e {}", log.display()));
+    assert_eq!(err(&refused), expected);
+    let noted = fs::read_to_string(&log).unwrap();
+    let line_of_log = format!("unknown directive \"retrun\" in {file}:{line}\n");
+    assert!(
+        noted.contains(" [emerg] ") && noted.ends_with(&line_of_log),
+        "{noted}"
+    );
     assert_eq!(err(&site.run("-x")), "nginx: invalid option: \"x\"\n");
     let none = site.run("-c /nowhere/nginx.conf -t");
     assert!(
@@ -277,7 +292,13 @@ fn nginx_name_is_upgraded_by_signals() {
         signal("-WINCH", &old);
         old
     };
+    let first = upgrade();
     let old = upgrade();
+    assert_ne!(first, old);
+    wait_until("the first old program is gone", || {
+        fs::read_link(format!("/proc/{first}/exe")).is_err()
+    });
+    assert_eq!(fs::read_to_string(&old_file).unwrap().trim(), old);
     signal("-QUIT", &old);
     wait_until("the old program is gone", || !old_file.exists());
     assert_eq!(site.answer().as_deref(), Some("hello\n"));

@@ -4,10 +4,11 @@
 //! Caveat: ports of clients and times differ, and are left out by the tests.
 
 use crate::{operate, servers::Words};
-use saker_testkit::{ServerProcess, TempDir, free_port, require, wait_until};
+use saker_testkit::{PATIENCE, ServerProcess, TempDir, free_port, require, wait_until};
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    io::Read,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     process::Command,
     thread,
 };
@@ -17,6 +18,7 @@ pub struct Pair {
     pub dir: TempDir,
     pub servers: [(ServerProcess, Ipv4Addr); 2],
     pub port: u16,
+    words: Words,
 }
 
 pub const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
@@ -26,6 +28,11 @@ impl Pair {
     /// `{ip}` and `{dir}` are each server's own; `{p}` is the port under test. The text is the inside
     /// of `stream`, and what follows a line `== http` that of `http`.
     pub fn start(name: &str, given: &[(&str, String)], text: &str) -> Pair {
+        Pair::start_with(name, given, "", text)
+    }
+
+    /// The same with directives of `main`.
+    pub fn start_with(name: &str, given: &[(&str, String)], main: &str, text: &str) -> Pair {
         let dir = TempDir::new(name).unwrap();
         let port = free_port().unwrap();
         let mut words = Words::default();
@@ -56,7 +63,7 @@ impl Pair {
                 false => "",
             };
             let text = words.fill(&format!(
-                "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\ndaemon off;\n{user}worker_processes 1;\n\
+                "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\n{main}daemon off;\n{user}worker_processes 1;\n\
                  pid {{dir}}/nginx.pid;\nerror_log {{dir}}/error.log info;\nevents {{ }}\nstream {{\n\
                  server {{ listen {{ip}}:{{ready}}; access_log off; return ready; }}\n{stream}\n}}\n{http}\n"
             ));
@@ -79,10 +86,27 @@ impl Pair {
             command.arg(&file);
             let ready = words.fill("{ready}").parse().unwrap();
             let address = SocketAddr::from((ip, ready));
-            (ServerProcess::start(&mut command, address).unwrap(), ip)
+            let server = ServerProcess::start(&mut command, address).unwrap();
+            // Workers answer when all listeners are open; the kernel connects before.
+            let mut text = String::new();
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "ready");
+            (server, ip)
         };
         let servers = [start("nginx", FIRST), start("saker", SECOND)];
-        Pair { dir, servers, port }
+        Pair {
+            dir,
+            servers,
+            port,
+            words,
+        }
+    }
+
+    /// The value of a word that both have.
+    pub fn word(&self, name: &str) -> String {
+        self.words.fill(&format!("{{{name}}}"))
     }
 
     /// Does the same at both servers, and returns what they have in common.

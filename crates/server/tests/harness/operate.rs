@@ -7,14 +7,14 @@
 #![allow(dead_code, unused_imports, clippy::panic)]
 
 use saker_testkit::{Client, Saker, ServerProcess, TempDir, saker::Builder};
-pub use saker_testkit::{PATIENCE, wait_until};
+pub use saker_testkit::{PATIENCE, bench_files::pattern, wait_until};
 use serde_json::Value;
 use std::{
     ffi::OsStr,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::{
         Arc,
@@ -25,6 +25,20 @@ use std::{
 
 pub const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 
+/// The program of servers: this build's, or in `measured` the optimized one that `SAKER_MEASURED`
+/// names.
+fn program() -> String {
+    optimized().unwrap_or_else(|| SAKER.to_owned())
+}
+
+/// A program of another build that is measured, if there is one.
+pub fn optimized() -> Option<String> {
+    match env!("CARGO_CRATE_NAME") {
+        "measured" => std::env::var("SAKER_MEASURED").ok(),
+        _ => None,
+    }
+}
+
 /// Runs to its end. One that serves where it should have ended is stopped after a minute, with a
 /// status of its own (124).
 pub fn saker<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
@@ -33,6 +47,21 @@ pub fn saker<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output 
         .args(arguments)
         .output()
         .expect("saker runs")
+}
+
+/// Stops the server of this state directory, whichever process it is by now.
+pub fn stop_at_once(state_dir: &Path) {
+    let state_dir = state_dir.to_string_lossy();
+    drop(saker(["stop", "--now", "--state-dir", &*state_dir]));
+}
+
+/// Stops the successor of a server at the end of a test: a reload that needs more rights starts one.
+pub struct Successor(pub PathBuf);
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        stop_at_once(&self.0);
+    }
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -71,12 +100,17 @@ fn compared(builder: Builder) -> Builder {
 
 /// A server with a native configuration.
 pub fn native(configuration: &str) -> Builder {
-    compared(Saker::native(SAKER, configuration))
+    compared(Saker::native(&program(), configuration))
 }
 
 /// A server with Apache's configuration.
 pub fn apache(configuration: &str) -> Builder {
-    compared(Saker::apache(SAKER, configuration))
+    compared(Saker::apache(&program(), configuration))
+}
+
+/// A server with nginx's configuration.
+pub fn nginx(configuration: &str) -> Builder {
+    compared(Saker::nginx(&program(), configuration))
 }
 
 /// A link to the server by a name of Apache's, with Apache's command line.
@@ -86,7 +120,7 @@ pub fn httpd(program: &Path, configuration: &str) -> Builder {
 
 /// `saker serve` with these arguments.
 pub fn serve(arguments: &[&str]) -> Builder {
-    compared(Saker::serve(SAKER, arguments))
+    compared(Saker::serve(&program(), arguments))
 }
 
 /// A server with a native configuration, in the [`folder`] of this name.
@@ -171,11 +205,6 @@ pub fn rest_of_download(client: &mut Client, start: Vec<u8>, body_bytes: usize) 
             .expect("the rest"),
     );
     body
-}
-
-/// Bytes of which each eight are different, so that nothing lost or doubled goes unseen.
-pub fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes as u64 / 8).flat_map(u64::to_le_bytes).collect()
 }
 
 /// Keep-alive connections that ask for one file again and again.

@@ -7,7 +7,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair,
     PKCS_ECDSA_P256_SHA256, SanType,
 };
-use saker_testkit::{Saker, TempDir, require};
+use saker_testkit::{OPENSSL_CLIENT, Saker, TempDir, require};
 use std::{
     fs,
     net::Ipv4Addr,
@@ -43,12 +43,24 @@ pub fn leaf_certificate(dir: &TempDir, name: &str, host: &str) {
     self_signed(dir, name, host, IsCa::ExplicitNoCa);
 }
 
+/// Makes `NAME.pem` and `NAME.key` for `localhost`, with further names, whatever they are.
+pub fn certificate_with_names(dir: &TempDir, name: &str, further: &[&str]) {
+    let further = further.iter().filter_map(|text| (*text).try_into().ok());
+    let further = further.map(SanType::DnsName).collect();
+    make(dir, name, "localhost", IsCa::ExplicitNoCa, further);
+}
+
 fn self_signed(dir: &TempDir, name: &str, host: &str, is_ca: IsCa) {
+    make(dir, name, host, is_ca, Vec::new());
+}
+
+fn make(dir: &TempDir, name: &str, host: &str, is_ca: IsCa, further: Vec<SanType>) {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
     params
         .subject_alt_names
         .push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
+    params.subject_alt_names.extend(further);
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, host);
     params.is_ca = is_ca;
@@ -107,6 +119,11 @@ pub fn openssl(arguments: &[&str]) -> Output {
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap()
+}
+
+/// Output of OpenSSL's client, which sends nothing.
+pub fn openssl_client(arguments: &[&str]) -> Output {
+    openssl(&[&OPENSSL_CLIENT, arguments].concat())
 }
 
 pub fn shown(path: &Path) -> &str {

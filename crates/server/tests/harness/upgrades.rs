@@ -5,7 +5,9 @@
 
 use crate::operate;
 use saker_http2::{Connection, ErrorCode, Event, HeadStore, Indexing, Limits, StreamId};
-use saker_testkit::{Client, ServerProcess, TempDir, apache2::load_modules, free_port, wait_for};
+use saker_testkit::{
+    Client, PATIENCE, ServerProcess, TempDir, apache2::load_modules, free_port, wait_for,
+};
 use sha1::{Digest, Sha1};
 use std::{
     collections::HashMap,
@@ -176,9 +178,7 @@ impl Heard {
 impl Http2 {
     pub fn connect(address: SocketAddr) -> Http2 {
         let socket = TcpStream::connect(address).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         let machine = Connection::client(Limits::default());
         let mut client = Http2 {
@@ -253,6 +253,12 @@ impl Http2 {
         let mut out = Vec::new();
         self.machine.send_reset(id, ErrorCode::Cancel, &mut out);
         self.socket.write_all(&out).unwrap();
+    }
+
+    /// The longest time without anything from the server.
+    pub fn waiting_at_most(self, patience: Duration) -> Http2 {
+        self.socket.set_read_timeout(Some(patience)).unwrap();
+        self
     }
 
     /// Reads on until `done` says so.

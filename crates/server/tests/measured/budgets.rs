@@ -72,7 +72,7 @@ const SMALL_BYTES: usize = 285;
 const PAGE_BYTES: usize = 1000;
 
 /// In the order of the table.
-const ASKED: [Asked; 12] = [
+const ASKED: [Asked; 13] = [
     small("static-h1", Over::Http1, "a"),
     small("static-h2", Over::Http2, "a"),
     small("static-h3", Over::Http3, "a"),
@@ -81,6 +81,11 @@ const ASKED: [Asked; 12] = [
     small("throttled", Over::Http1, "throttled"),
     small("conditions", Over::Http1, "conditions"),
     page("cache-hit", "/kept"),
+    // The same in a site with conditions, variables, and maps that the request does not meet.
+    Asked {
+        host: "kept-conditions",
+        ..page("hit-conditions", "/kept")
+    },
     page("fastcgi", "/program"),
     page("proxy", "/proxied"),
     // In a site without a page cache.
@@ -202,11 +207,17 @@ fn configuration(secure: &str) -> String {
     let route = |path, to| format!("\n[[site.route]]\npath = \"{path}\"\nproxy = \"{to}\"\n");
     let routes = route("/proxied", "origin") + &route("/program", "program");
     text += &(route("/kept", "origin") + &routes);
+    let refused =
+        "\n[[site.route]]\npath = \"/kept\"\nmatch = { method = \"DELETE\" }\ndeny = true\n";
+    // The map is that of all sites.
+    let (of_site, _) = UNUSED_CONDITIONS.split_once("[map.").unwrap();
+    let kept = [refused, &route("/kept", "origin"), of_site].concat();
     let throttle = "[site.throttle]\nout_per_connection = \"1GB/s\"\nout_per_address = \"1GB/s\"\nrequests_static = \"100000/s\"\n";
     for (name, line, table) in [
         ("logged", "access_log = \"{dir}/access.log\"\n", ""),
         ("throttled", "", throttle),
         ("conditions", "", UNUSED_CONDITIONS),
+        ("kept-conditions", "cache = true\n", &kept),
         ("plain", "", routes.as_str()),
     ] {
         let _ = write!(

@@ -10,8 +10,16 @@ use saker_testkit::{Saker, TempDir, require, saker::Builder};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::{fs::chown, process::CommandExt},
     process::{Command, Output},
+    time::Duration,
 };
+
+/// Requests that are counted together, where two hosts are compared, and how often.
+const COUNTED: usize = 100;
+const ROUNDS: usize = 5;
+/// For valgrind to have the server up.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Counts between two dumps.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,13 +32,31 @@ pub struct Counts {
 /// Counts of one server.
 pub struct Callgrind {
     dumps: TempDir,
+    /// User of the server and of those who ask valgrind about it; `None`: the tests' own.
+    user: Option<u32>,
 }
+
+const NOBODY: u32 = 65_534;
 
 impl Callgrind {
     pub fn new() -> Callgrind {
         Callgrind {
             dumps: TempDir::new("callgrind").unwrap(),
+            user: None,
         }
+    }
+
+    /// Counts of a server that owns its folder and has no privileges: it needs no broker, which
+    /// valgrind could not start.
+    pub fn without_privileges(dir: &TempDir) -> Callgrind {
+        let mut callgrind = Callgrind::new();
+        if rustix::process::geteuid().is_root() {
+            callgrind.user = Some(NOBODY);
+            for folder in [dir, &callgrind.dumps] {
+                chown(folder, callgrind.user, callgrind.user).unwrap();
+            }
+        }
+        callgrind
     }
 
     /// The server under valgrind, which counts nothing yet.
@@ -39,14 +65,20 @@ impl Callgrind {
             "--callgrind-out-file={}",
             self.dumps.join("count").display()
         );
-        builder.under_valgrind(&[
+        let builder = builder.under_valgrind(&[
             "--tool=callgrind",
             "--instr-atstart=no",
             "--separate-threads=yes",
             "--fair-sched=yes",
             &self.pipes(),
             &out,
-        ])
+        ]);
+        match self.user {
+            Some(user) => builder.prepared(move |command| {
+                command.uid(user).gid(user);
+            }),
+            None => builder,
+        }
     }
 
     /// Folder in which valgrind is asked for dumps. Its own choice is below `TMPDIR`, where the server's
@@ -77,39 +109,69 @@ impl Callgrind {
         instructions.max().expect("a thread")
     }
 
+    /// Instructions of a request for `path` to each of two hosts of one server, which are asked in
+    /// turns.
+    pub fn of_hosts(
+        &self,
+        saker: &Saker,
+        hosts: [&str; 2],
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> [u64; 2] {
+        let mut client = saker.connect().unwrap();
+        client.set_timeout(PATIENCE).unwrap();
+        let mut ask = |host: &str| {
+            let fields = [&[("Host", host)], fields].concat();
+            for _ in 0..COUNTED {
+                let response = client.request("GET", path, &fields).unwrap();
+                assert_eq!(response.status, 200);
+            }
+        };
+        // Everything is kept that will be.
+        ask(hosts[0]);
+        self.begin(saker);
+        let mut fewest = [u64::MAX; 2];
+        for _ in 0..ROUNDS {
+            for (host, fewest) in hosts.into_iter().zip(&mut fewest) {
+                ask(host);
+                let count = self.of_worker(saker, || ask(host));
+                *fewest = (*fewest).min(count / COUNTED as u64);
+            }
+        }
+        fewest
+    }
+
     fn by_thread(&self, saker: &Saker, work: impl FnOnce()) -> BTreeMap<u32, Counts> {
         // What was counted so far goes into one dump, what comes now into the next.
         self.control(saker, &["-d"]);
         work();
         self.control(saker, &["-d"]);
-        // `count.PART-THREAD`
-        let mut last: (u32, BTreeMap<u32, Counts>) = (0, BTreeMap::new());
-        for entry in fs::read_dir(&self.dumps).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let numbers = name.strip_prefix("count.").and_then(|numbers| {
-                let (part, thread) = numbers.split_once('-')?;
-                Some((part.parse::<u32>().ok()?, thread.parse::<u32>().ok()?))
-            });
-            let Some((part, thread)) = numbers.filter(|(part, _)| *part >= last.0) else {
-                continue;
-            };
-            if part > last.0 {
-                last = (part, BTreeMap::new());
-            }
-            let dump = fs::read_to_string(&path).unwrap();
-            let counts = Counts {
-                instructions: total(&dump),
-                allocations: allocations(&dump),
-            };
-            last.1.insert(thread, counts);
-        }
-        assert!(!last.1.is_empty(), "no dump in {}", self.dumps.display());
-        last.1
+        let dumps = fs::read_dir(&self.dumps).unwrap();
+        let dumps: Vec<_> = dumps
+            .filter_map(|entry| part_and_thread(&entry.unwrap().file_name().to_string_lossy()))
+            .collect();
+        let last = dumps.iter().map(|(part, _)| *part).max();
+        let last = last.unwrap_or_else(|| panic!("no dump in {}", self.dumps.display()));
+        let of_last = dumps.into_iter().filter(|(part, _)| *part == last);
+        of_last
+            .map(|(part, thread)| {
+                let path = self.dumps.join(format!("count.{part}-{thread:02}"));
+                let dump = fs::read_to_string(path).unwrap();
+                let counts = Counts {
+                    instructions: total(&dump),
+                    allocations: allocations(&dump),
+                };
+                (thread, counts)
+            })
+            .collect()
     }
 
     fn control(&self, saker: &Saker, words: &[&str]) {
-        let output: Output = Command::new(require("callgrind_control").unwrap())
+        let mut command = Command::new(require("callgrind_control").unwrap());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        let output: Output = command
             .arg(self.pipes())
             .args(words)
             .arg(saker.server.pid().to_string())
@@ -118,6 +180,12 @@ impl Callgrind {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("OK"), "{output:?}");
     }
+}
+
+/// Numbers in a dump's name, `count.PART-THREAD`.
+fn part_and_thread(name: &str) -> Option<(u32, u32)> {
+    let (part, thread) = name.strip_prefix("count.")?.split_once('-')?;
+    Some((part.parse().ok()?, thread.parse().ok()?))
 }
 
 fn total(dump: &str) -> u64 {

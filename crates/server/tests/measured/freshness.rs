@@ -38,9 +38,11 @@ use std::{
 const WORKERS: usize = 4;
 /// Connections per protocol: enough that every worker has some.
 const CONNECTIONS: usize = 12;
-const ROUNDS_HTACCESS: usize = 3_600;
-const ROUNDS_STATIC: usize = 720;
-const ROUNDS_AHEAD: usize = 300;
+/// Each of 36 connections sees each of twelve changes three times.
+const ROUNDS_HTACCESS: usize = 3 * 36 * 12;
+/// Each of 48 connections sees each of four changes three times.
+const ROUNDS_STATIC: usize = 3 * 48 * 4;
+const ROUNDS_AHEAD: usize = 12 * CONNECTIONS;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bodies that rules choose among.
 const BODIES: usize = 8;
@@ -340,7 +342,8 @@ fn warm(kept: &mut [Kept], paths: &[&str]) {
     }
 }
 
-/// Whose turn it is. In the end each connection has seen all changes.
+/// The connection that asks next, and what it has to see. In the end each connection has seen all changes (`ROUNDS_HTACCESS`,
+/// `ROUNDS_STATIC`).
 fn next(kept: &mut [Kept], round: usize) -> &mut Kept {
     let number = (round * 5 + round / 12) % kept.len();
     &mut kept[number]

@@ -223,10 +223,10 @@ fn a_wildcard_by_a_record() {
     );
     issued(&saker.server, "*.a.example");
     is_served(&pebble, "one.a.example");
-    assert_eq!(
-        fs::read_to_string(log).unwrap(),
-        "set _acme-challenge.a.example\nclear _acme-challenge.a.example\n"
-    );
+    // It may be cleared when the certificate is there already.
+    saker_testkit::wait_for_text(log, |log| {
+        log == "set _acme-challenge.a.example\nclear _acme-challenge.a.example\n"
+    });
 }
 
 /// Challenge responses for the authority: on every listener and for every host, exempt from
@@ -403,7 +403,7 @@ fn a_silent_authority_holds_up_nobody() {
     let begun = Instant::now();
     assert!(saker.server.stop().unwrap().success());
     assert!(
-        begun.elapsed() < Duration::from_secs(8),
+        begun.elapsed() < Duration::from_secs(25),
         "{:?}",
         begun.elapsed()
     );
@@ -502,6 +502,21 @@ fn accounts_are_bound_to_existing_ones() {
     wait_for(&saker.server, "SK0707");
 }
 
+/// This authority has no profiles.
+#[test]
+fn nothing_is_ordered_without_the_profile() {
+    let pebble = Pebble::new().unwrap();
+    let sites =
+        "[[site]]\nnames = [\"brief.example\"]\nroot = \"{dir}/www\"\ntls.automatic = true\n";
+    let directory = format!(
+        "directory = {{ url = \"{}\", profile = \"shortlived\" }}\nchallenges = [\"http-01\"]",
+        pebble.directory()
+    );
+    let text = configuration(&pebble, &directory, sites);
+    let saker = start_in(folder("acme-profile"), &text);
+    wait_for(&saker.server, "it offers no profiles, and not shortlived");
+}
+
 #[test]
 fn on_demand_if_the_rule_allows() {
     let pebble = Pebble::new().unwrap();
@@ -526,7 +541,7 @@ fn on_demand_if_the_rule_allows() {
             stderr(&output)
         );
         assert!(
-            begun.elapsed() < Duration::from_secs(8),
+            begun.elapsed() < Duration::from_secs(25),
             "{:?}",
             begun.elapsed()
         );

@@ -11,7 +11,7 @@ use crate::{
     operate::{folder, start_in, stderr},
     tls_site::{certificate, signed},
 };
-use saker_testkit::{PATIENCE, Pebble, free_port, poll, require};
+use saker_testkit::{OPENSSL_CLIENT, PATIENCE, Pebble, free_port, poll, require};
 use std::{
     io::Write,
     net::TcpListener,
@@ -62,7 +62,8 @@ fn a_stream_orders_certificates_for_its_names() {
 /// Both outputs of `openssl s_client` with these arguments, for a request.
 fn through_openssl(port: u16, arguments: &[&str]) -> (String, String) {
     let mut child = Command::new(require("openssl").unwrap())
-        .args(["s_client", "-connect", &format!("127.0.0.1:{port}")])
+        .args(OPENSSL_CLIENT)
+        .args(["-connect", &format!("127.0.0.1:{port}")])
         .args(["-servername", "db.example", "-ign_eof"])
         .args(arguments)
         .stdin(Stdio::piped())

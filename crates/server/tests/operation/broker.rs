@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate::{self, Load, PATIENCE, SAKER, ask, wait_until};
-use saker_testkit::{Client, ServerProcess, Signal, TempDir, free_port};
+use saker_testkit::{Client, OPENSSL_CLIENT, ServerProcess, Signal, TempDir, free_port};
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
@@ -105,8 +105,7 @@ fn get(address: SocketAddr) -> u16 {
 /// Certificate that OpenSSL's client receives.
 fn shown_certificate(port: u16) -> String {
     let mut client = Command::new(saker_testkit::require("openssl").unwrap());
-    client.args([
-        "s_client",
+    client.args(OPENSSL_CLIENT).args([
         "-servername",
         "b.test",
         "-connect",

@@ -5,10 +5,12 @@
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
+use crate::cluster::Certificates;
 use saker_testkit::{TempDir, require};
 use serde_json::Value;
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -30,9 +32,14 @@ fn check(text: &str) -> String {
     let dir = TempDir::new("deploy").unwrap();
     let secret = dir.write("secret", "a secret of all servers of this cluster");
     let secret = secret.unwrap().display().to_string();
+    let certificates = Certificates::make();
+    let key = certificates.path("peer.key");
+    fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
     let text = text
         .replace("/etc/saker/cluster-secret", &secret)
         .replace("/etc/saker/cluster/secret", &secret)
+        .replace("/etc/saker/peer-ca.pem", &certificates.path("ca.pem"))
+        .replace("/etc/saker/peer.", &certificates.path("peer."))
         .replace("/var/lib/saker", &dir.join("state").display().to_string())
         .replace("/var/www/html", &dir.display().to_string());
     let file = dir.write("saker.toml", text).unwrap();
@@ -47,7 +54,11 @@ fn check(text: &str) -> String {
 
 #[test]
 fn configurations() {
-    for name in ["compose/saker.toml", "compose/magento.toml"] {
+    for name in [
+        "compose/saker.toml",
+        "compose/magento.toml",
+        "peers/saker.toml",
+    ] {
         let said = check(&fs::read_to_string(deploy().join(name)).unwrap());
         assert!(!said.contains("warning"), "{name}: {said}");
     }

@@ -43,11 +43,9 @@ fn by_root_and_again_by_root() {
         lines().matches("as 0\n").count() >= 3 && lines().matches("/page.txt\n").count() >= 2
     });
     assert!(!lines().contains("as 33"), "{}", lines());
-    let errors = fs::read_to_string(dir.join("errors")).unwrap();
-    assert!(
-        errors.starts_with("0\n") && errors.contains("SK0605"),
-        "{errors}"
-    );
+    saker_testkit::wait_for_text(dir.join("errors"), |errors| {
+        errors.starts_with("0\n") && errors.contains("SK0605")
+    });
     // One that a reload brings: what may be started is read from the configuration again.
     dir.write("httpd.conf", format!("{text}CustomLog \"|$id -u >{root}/new; env >{root}/environment; exec cat >>{root}/new\" \"%U\"\n"))
         .unwrap();

@@ -53,5 +53,6 @@ mod units;
 mod upgrade;
 mod upgrade_load;
 mod upgrade_state;
+mod upgrade_trouble;
 mod users;
 mod vcl;

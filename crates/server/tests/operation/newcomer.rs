@@ -13,6 +13,7 @@ use crate::operate::{self, PATIENCE, SAKER, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, geteuid, getuid, kill_process};
 use saker_testkit::{Client, ProcessTree, Response, TempDir};
 use std::{
+    collections::HashSet,
     ffi::{OsStr, OsString},
     fs,
     net::{SocketAddr, TcpListener},
@@ -386,8 +387,19 @@ impl Drop for Running {
     }
 }
 
+/// Names of the scripts that servers start PHP with.
+fn php_scripts() -> HashSet<OsString> {
+    let all = fs::read_dir("/tmp").unwrap().flatten();
+    let names = all.map(|entry| entry.file_name());
+    names
+        .filter(|name| name.as_bytes().starts_with(b"saker-php-"))
+        .collect()
+}
+
 fn try_case(case: Case, program: &Program) {
     let newcomer = Newcomer::of(case);
+    // Servers that were killed leave theirs, and numbers of processes come again.
+    let before = php_scripts();
     let mut server = newcomer.serve(program);
     let root = newcomer.root.to_str().unwrap();
     let sapi = ["litespeed", "fpm-fcgi", "cgi-fcgi"][case[0]];
@@ -452,17 +464,9 @@ fn try_case(case: Case, program: &Program) {
     wait_until("no process is left", || tree.alive().is_empty());
     assert_eq!(newcomer.sockets_left(), Vec::<PathBuf>::new());
     let script = format!("saker-php-{}-", server.child.id());
-    let is_script = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|name| name.as_bytes().starts_with(script.as_bytes()))
-    };
-    assert!(
-        !fs::read_dir("/tmp")
-            .unwrap()
-            .flatten()
-            .any(|entry| is_script(&entry.path())),
-        "{script}"
-    );
+    let of_server = |name: &OsString| name.as_bytes().starts_with(script.as_bytes());
+    let mut left = php_scripts().into_iter().filter(of_server);
+    assert_eq!(left.find(|name| !before.contains(name)), None);
     if newcomer.uid >= PLAIN_USERS {
         let _ = fs::remove_dir_all(newcomer.usual_base());
     }
@@ -530,6 +534,16 @@ fn what_is_typed_wrong_is_answered_with_the_way_out() {
         (&[], 2, "Commands:"),
         (&["sevre", "."], 2, "'serve'"),
         (&["site"], 2, "To serve a folder: saker serve site"),
+        (&["file-server"], 2, "saker serve DIR"),
+        (
+            &["reverse-proxy", "--to", ":3000"],
+            2,
+            "saker run -c saker.toml",
+        ),
+        (&["validate"], 2, "saker check -c saker.toml"),
+        (&["-t"], 2, "saker check -c saker.toml"),
+        (&["-s", "reload"], 2, "saker reload"),
+        (&["-c", "nginx.conf"], 2, "saker run -c saker.toml"),
         (&["serve", "--htp", "8080"], 2, "'--http'"),
         (
             &["serve", "missing"],

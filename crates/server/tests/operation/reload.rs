@@ -1,14 +1,17 @@
 //! Reloading: the new configuration answers the next request, nothing that is open is cut, and a
 //! broken file changes nothing.
 
-use crate::operate;
 use crate::operate::{
     Load, PATIENCE, begin_download, configuration, folder, generation, lines, pattern, reload,
     rest_of_download, rewrite, start,
 };
+use crate::{
+    http3_client, operate, tls_site,
+    upgrade::{self, State, keeping, knocking},
+};
 use saker_testkit::{Client, Signal, poll};
 use std::{
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -263,6 +266,126 @@ fn listeners_come_and_go() {
             .status,
         200
     );
+}
+
+/// From one address to all and back, and to all of both families: no client is refused meanwhile.
+#[test]
+fn a_listener_moves_between_one_address_and_all() {
+    let port = saker_testkit::free_port().expect("a port");
+    let at = |host: &str| SocketAddr::from((host.parse::<IpAddr>().expect("an address"), port));
+    let (own, other) = (at("127.0.0.1"), at("127.0.0.2"));
+    let text = |address: SocketAddr| {
+        format!(
+            "{}\n[[listener]]\naddress = \"{address}\"\n",
+            configuration("workers = 2", "")
+        )
+    };
+    let saker = start("reload-moves", &text(own));
+    let state = State::of(&saker);
+    let load = upgrade::Load::start(vec![knocking(own), knocking(own), keeping(own)]);
+    let mut lasting = Client::connect(own).expect("connected");
+    for (address, reaches_other) in [
+        (at("0.0.0.0"), true),
+        (own, false),
+        (at("0.0.0.0"), true),
+        (at("::"), true),
+        (own, false),
+    ] {
+        rewrite(&saker, &text(address));
+        let output = reload(&saker);
+        assert!(output.status.success(), "{address}: {output:?}");
+        load.goes_on();
+        operate::wait_until("the other address follows", || {
+            TcpStream::connect(other).is_ok() == reaches_other
+        });
+        assert_eq!(lasting.get("/").expect("answered").status, 200, "{address}");
+        if reaches_other {
+            assert_eq!(ask(other), 200, "{address}");
+            let shown = state.status()["listeners"].to_string();
+            assert!(!shown.contains(&own.to_string()), "{shown}");
+        }
+    }
+    // A successor has the sockets of all parts.
+    rewrite(&saker, &text(at("0.0.0.0")));
+    assert!(reload(&saker).status.success());
+    let upgraded = state.upgrade(&[]);
+    assert!(upgraded.status.success(), "{upgraded:?}");
+    load.goes_on();
+    assert_eq!((ask(own), ask(other)), (200, 200));
+    load.finish().unwrap_or_else(|why| panic!("{why}"));
+}
+
+fn ask(address: SocketAddr) -> u16 {
+    let mut client = Client::connect(address).expect("connected");
+    client.get("/").expect("answered").status
+}
+
+/// The same over HTTP/3: connections go on, and the new addresses have it, too.
+#[test]
+fn a_listener_of_quic_moves_to_all_addresses() {
+    let port = saker_testkit::free_port().expect("a port");
+    let text = |host: &str| {
+        tls_site::configuration("", "").replace("{address}", &format!("{host}:{port}"))
+    };
+    let dir = folder("reload-moves-quic");
+    tls_site::certificate(&dir, "site", "localhost");
+    let saker = operate::native(&text("127.0.0.1"))
+        .at(SocketAddr::from(([127, 0, 0, 1], port)))
+        .start(dir);
+    let client = http3_client::Client::default();
+    let mut lasting = client.connect(&format!("127.0.0.1:{port}"));
+    assert_eq!(lasting.get("/").status, 200);
+    rewrite(&saker, &text("0.0.0.0"));
+    let output = reload(&saker);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(lasting.get("/").status, 200);
+    for host in ["127.0.0.1", "127.0.0.2"] {
+        let mut new = client.connect(&format!("{host}:{port}"));
+        assert_eq!(new.get("/").status, 200, "{host}");
+        new.close();
+    }
+    rewrite(&saker, &text("127.0.0.1"));
+    assert!(reload(&saker).status.success());
+    assert_eq!(lasting.get("/").status, 200);
+    lasting.close();
+}
+
+/// Sockets of before the change of user are root's: the broker binds those beside them.
+#[test]
+fn listeners_and_the_console_move_below_a_broker() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: root is needed");
+        return;
+    }
+    let [site, console] = [(); 2].map(|()| saker_testkit::free_port().expect("a port"));
+    let text = |host: &str| {
+        let text = tls_site::configuration("", "")
+            .replace("{address}", &format!("{host}:{site}"))
+            .replace("workers = 1", "workers = 2\nuser = \"nobody\"");
+        format!("{text}\n[console]\naddress = \"{host}:{console}\"\ntls = true\n")
+    };
+    let dir = folder("reload-moves-user");
+    tls_site::certificate(&dir, "site", "localhost");
+    let saker = operate::native(&text("127.0.0.1"))
+        .at(SocketAddr::from(([127, 0, 0, 1], site)))
+        .start(dir);
+    let client = http3_client::Client::default();
+    for host in ["0.0.0.0", "127.0.0.1", "0.0.0.0"] {
+        rewrite(&saker, &text(host));
+        let output = reload(&saker);
+        assert!(output.status.success(), "{host}: {output:?}");
+        let is_all = host == "0.0.0.0";
+        for port in [site, console] {
+            operate::wait_until("the other address follows", || {
+                TcpStream::connect(("127.0.0.2", port)).is_ok() == is_all
+            });
+            TcpStream::connect(("127.0.0.1", port)).expect("this one stays");
+        }
+        let address = if is_all { "127.0.0.2" } else { "127.0.0.1" };
+        let mut new = client.connect(&format!("{address}:{site}"));
+        assert_eq!(new.get("/").status, 200, "{host}");
+        new.close();
+    }
 }
 
 #[test]

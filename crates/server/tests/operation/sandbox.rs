@@ -92,6 +92,16 @@ fn calls(dir: &Path, outside: &Path) -> Vec<(&'static str, String, i64)> {
             open(&outside.with_file_name("made"), "0101"),
             EACCES,
         ),
+        (
+            "writes-configuration",
+            open(&dir.join("saker.toml"), "1"),
+            EACCES,
+        ),
+        (
+            "beside-configuration",
+            open(&dir.join("made.toml"), "0101"),
+            EACCES,
+        ),
         ("memory", open(Path::new("/proc/1/mem"), "2"), EACCES),
         ("execve", "59, \"/bin/true\", 0, 0".into(), EPERM),
         (

@@ -60,12 +60,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        drop(operate::saker([
-            "stop",
-            "--now",
-            "--state-dir",
-            &self.0.to_string_lossy(),
-        ]));
+        operate::stop_at_once(&self.0);
     }
 }
 
@@ -109,6 +104,15 @@ impl Load {
             self.answered.load(Ordering::Relaxed) > before + 20
                 || self.threads.iter().any(JoinHandle::is_finished)
         });
+    }
+
+    /// Waits for as many answers as that, for as long as there are some.
+    pub fn comes_to(&self, requests: u64) {
+        while self.answered.load(Ordering::Relaxed) < requests
+            && !self.threads.iter().any(JoinHandle::is_finished)
+        {
+            self.goes_on();
+        }
     }
 
     pub fn finish(self) -> Result<u64, String> {
@@ -369,30 +373,48 @@ fn datagrams_of_streams_are_answered_all_along() {
     }
 }
 
+/// A server whose pages are kept, and say how often their origin was asked.
+struct Cached {
+    state: State,
+    origin: origin::Origin,
+}
+
+impl Cached {
+    fn start(name: &str) -> Cached {
+        let origin = origin::Origin::start(name, "", |asked| {
+            origin::ok(
+                &[("Cache-Control", "public, max-age=600")],
+                &format!("answer {}", asked.count),
+            )
+        });
+        let state = State::of(&origin.saker);
+        Cached { state, origin }
+    }
+
+    fn get(&self, target: &str) -> String {
+        let mut client = self.origin.saker.connect().expect("connected");
+        client.get(target).expect("answered").text()
+    }
+
+    fn purge(&self, target: &str) {
+        let url = format!("http://localhost{target}");
+        let folder = self.state.0.to_string_lossy();
+        let purged = operate::saker(["purge", "--state-dir", &*folder, &url]);
+        assert!(purged.status.success(), "{}", text(&purged));
+    }
+}
+
 #[test]
 fn cached_pages_are_hits_and_purges_hold() {
-    let origin = origin::Origin::start("upgrade-cache", "", |asked| {
-        origin::ok(
-            &[("Cache-Control", "public, max-age=600")],
-            &format!("answer {}", asked.count),
-        )
-    });
-    let state = State::of(&origin.saker);
-    let get = |target: &str| {
-        let mut client = origin.saker.connect().expect("connected");
-        client.get(target).expect("answered").text()
-    };
+    let cached = Cached::start("upgrade-cache");
+    let state = &cached.state;
+    let get = |target: &str| cached.get(target);
+    let purge = |target: &str| cached.purge(target);
     assert_eq!(
         (get("/a"), get("/b")),
         ("answer 1".into(), "answer 1".into())
     );
     assert_eq!(get("/a"), "answer 1");
-    let purge = |target: &str| {
-        let url = format!("http://localhost{target}");
-        let folder = state.0.to_string_lossy().into_owned();
-        let purged = operate::saker(["purge", "--state-dir", &folder, &url]);
-        assert!(purged.status.success(), "{}", text(&purged));
-    };
     purge("/b");
     for round in 0..3 {
         let upgraded = state.upgrade(&[]);
@@ -450,8 +472,42 @@ fn a_successor_that_fails_changes_nothing() {
     assert!(saker.server.stderr().contains("SK0117"));
 }
 
+/// Between the release of the page cache and the word of the successor, pages are hits, purges hold,
+/// and both are as before if the successor ends.
+#[test]
+fn pages_are_hits_while_a_successor_opens_the_cache() {
+    let cached = Cached::start("upgrade-window");
+    let state = &cached.state;
+    let get = |target: &str| cached.get(target);
+    let purge = |target: &str| cached.purge(target);
+    for target in ["/a", "/b"] {
+        assert_eq!(get(target), "answer 1");
+    }
+    at_stage(&state.0, 2, || {
+        assert_eq!(
+            (get("/a"), get("/b")),
+            ("answer 1".into(), "answer 1".into())
+        );
+        purge("/b");
+        assert_eq!(get("/b"), "answer 2");
+        assert_eq!(get("/b"), "answer 3", "nothing is stored");
+        assert_eq!(get("/a"), "answer 1");
+    });
+    wait_until("the page cache is open again", || {
+        state.status()["page_cache"].is_array()
+    });
+    wait_until("pages are hits again", || get("/a") == "answer 1");
+    assert_ne!(get("/b"), "answer 1", "the purge holds");
+    assert_eq!(get("/a"), "answer 1");
+}
+
 /// A successor that says this much, and then ends.
 pub fn break_off_at(state_dir: &Path, stage: usize) {
+    at_stage(state_dir, stage, || ());
+}
+
+/// A successor that says this much, and ends after the rest.
+pub fn at_stage(state_dir: &Path, stage: usize, rest: impl FnOnce()) {
     let stream = UnixStream::connect(state_dir.join("control.sock")).expect("connected");
     (&stream)
         .write_all(b"{\"verb\":\"upgrade\"}\n")
@@ -470,6 +526,7 @@ pub fn break_off_at(state_dir: &Path, stage: usize) {
         lines.read_line(&mut line).expect("an answer");
         assert!(line.ends_with("released\n"), "{line:?}");
     }
+    rest();
 }
 
 /// Real successors, each killed a little further on its way than the one before: while they read

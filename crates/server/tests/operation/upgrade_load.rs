@@ -2,8 +2,8 @@
 //! successors that are killed at random moments of the hand-over.
 //!
 //! Caveat: what lasts keeps the old server, so it ends before the next upgrade. `SAKER_UPGRADES`,
-//! `SAKER_LASTING` (connections over QUIC, and as many WebSockets over TCP), and `SAKER_CRASHES` ask for
-//! more of each.
+//! `SAKER_LASTING` (connections over QUIC, and as many WebSockets over TCP), `SAKER_REQUESTS`, and
+//! `SAKER_CRASHES` ask for more of each.
 
 use crate::{
     http3_client::{self, Http3, site},
@@ -55,7 +55,7 @@ fn front(name: &str) -> Front {
         "[server]\nworkers = 2\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"10m\"\n[limits]\nkeep_alive_timeout = \"10m\"\nwrite_timeout = \"10m\"\nbody_timeout = \"10m\"\n[[listener]]\naddress = \"{plain}\"\n"
     );
     let routes = format!(
-        "[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n[[site.route]]\npath = \"/socket\"\nproxy = \"http://{}\"\n",
+        "[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\nproxy_timeout = \"10m\"\n[[site.route]]\npath = \"/socket\"\nproxy = \"http://{}\"\nproxy_timeout = \"10m\"\n",
         site::backend(),
         site::websockets()
     );
@@ -230,6 +230,13 @@ fn end_socket(mut client: Http3, socket: u64) {
 #[test]
 fn what_lasts_goes_on_in_the_old_server() {
     let _turn = saker_testkit::heavy();
+    let sockets = asked("SAKER_LASTING", 1000);
+    // Each WebSocket has its client's descriptor here, and two of the server behind.
+    let descriptors = saker_net::process::raise_descriptor_limit().expect("a limit");
+    assert!(
+        descriptors > 6 * sockets as u64 + 500,
+        "{descriptors} descriptors"
+    );
     let front = front("upgrade-lasting");
     let state = State::of(&front.saker);
     let load = Load::start(vec![
@@ -237,8 +244,9 @@ fn what_lasts_goes_on_in_the_old_server() {
         keeping(front.plain),
         over_http3(front.client.clone(), front.secure),
     ]);
-    let sockets = asked("SAKER_LASTING", 20);
-    for round in 0..asked("SAKER_UPGRADES", 1) {
+    let upgrades = asked("SAKER_UPGRADES", 1);
+    let requests = asked("SAKER_REQUESTS", 1) as u64;
+    for round in 0..upgrades {
         load.goes_on();
         let before = state.pid();
         // Clients of HTTP/3 do nothing for their connections meanwhile, so they go on first.
@@ -262,6 +270,8 @@ fn what_lasts_goes_on_in_the_old_server() {
         }
         lasting.into_iter().for_each(|go_on| go_on());
         wait_until("it is alone", || state.status()["finishing_pid"].is_null());
+        // As many before each upgrade.
+        load.comes_to(requests * (round + 1) as u64 / upgrades as u64);
     }
     let answered = load
         .finish()
@@ -338,7 +348,14 @@ fn successors_may_crash_at_any_moment() {
         let mut child = successor(&saker, &["-o", "/dev/null", "-e", &kill]);
         child.wait().unwrap();
         load.goes_on();
-        assert_eq!(state.pid(), before, "{kill}, {at} of {}", calls.len());
+        let pid = operate::ask(&state.0, "status").map(|status| status["pid"].as_u64());
+        assert_eq!(
+            pid,
+            Some(Some(before)),
+            "{kill}, {at} of {}: {}",
+            calls.len(),
+            saker.server.stderr()
+        );
         wait_until("the page cache is open again", || {
             state.status()["page_cache"].is_array()
         });
@@ -378,7 +395,16 @@ fn calls_before_it_listens(trace: &str) -> Vec<(String, usize)> {
         *count += 1;
         (*name, *count)
     });
-    let is_sure = |(name, count): &(&str, usize)| count + totals[name] / 10 <= totals[name];
+    // In another run, the last ones may come after it listens: a kill then is that of the server.
+    let is_sure = |(name, count): &(&str, usize)| {
+        let total = totals[name];
+        // Their number depends on when other threads run.
+        let waits = ["futex", "epoll_wait", "sched_yield", "madvise", "munmap"];
+        if waits.contains(name) {
+            return false;
+        }
+        total == 1 || count + (total / 10).max(2) <= total
+    };
     numbered
         .filter(is_sure)
         .map(|(name, count)| (name.to_owned(), count))

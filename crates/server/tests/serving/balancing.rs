@@ -2,7 +2,7 @@
 //! and servers that fail, as keys of `saker.toml`.
 //!
 //! Called by: `cargo test -p saker --test serving balancing::`.
-//! Caveat: counts are of one worker, since each balances for itself.
+//! Caveat: counts are of one worker, since each balances for itself; failures are known to all.
 //! Out of scope: health checks (`health`), and balancers of Apache configurations.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
@@ -166,4 +166,71 @@ fn a_server_that_is_down_is_passed_over() {
     let mut client = saker.connect().unwrap();
     let counts = counts((0..20).map(|_| ask(&mut client, "/", &[])));
     assert_eq!(counts, [("one".into(), 20)].into());
+}
+
+/// A saker whose upstreams `app` and `other` have these keys, for `/other/*` and the rest.
+fn start_two(server: &str, [app, other]: [&str; 2]) -> Saker {
+    let text = operate::configuration(
+        server,
+        "[[site.route]]\npath = \"/other/*\"\nproxy = \"other\"\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\n",
+    );
+    let text = format!(
+        "{text}[[upstream]]\nname = \"app\"\n{app}\n[[upstream]]\nname = \"other\"\n{other}\n"
+    );
+    operate::start("balancing-two", &text)
+}
+
+/// Servers that answer several connections, which the kernel spreads over the workers.
+fn of_all_workers(saker: &Saker, target: &str) -> Vec<String> {
+    let answers = (0..24).flat_map(|_| {
+        let mut client = saker.connect().unwrap();
+        [(); 2].map(|()| ask(&mut client, target, &[]))
+    });
+    counts(answers).into_keys().collect()
+}
+
+/// Has the server `one` fail a request of the upstream, on a connection of its own.
+fn fail_one(saker: &Saker) {
+    let mut client = saker.connect().unwrap();
+    let has_failed =
+        (0..2).any(|_| client.request("GET", "/fails-one", &[]).unwrap().status == 503);
+    assert!(has_failed, "one of two requests goes to each server");
+}
+
+#[test]
+fn failures_are_those_of_the_upstream_that_they_happened_in() {
+    let (one, two) = (named("one"), named("two"));
+    let servers = format!("servers = [\"http://{one}\", \"http://{two}\"]");
+    let saker = start_two(
+        "workers = 1",
+        [
+            &format!("{servers}\nfailures = [503]\nretry_after = \"1h\""),
+            &servers,
+        ],
+    );
+    fail_one(&saker);
+    assert_eq!(of_all_workers(&saker, "/"), ["two"]);
+    assert_eq!(of_all_workers(&saker, "/other/"), ["one", "two"]);
+    // What succeeds there ends no rest here.
+    assert_eq!(of_all_workers(&saker, "/"), ["two"]);
+}
+
+#[test]
+fn all_workers_know_of_failures_and_so_does_the_next_configuration() {
+    let (one, two) = (named("one"), named("two"));
+    let servers = format!("servers = [\"http://{one}\", \"http://{two}\"]\nfailures = [503]\n");
+    let saker = start_two(
+        "workers = 4",
+        [
+            &format!("{servers}retry_after = \"1h\"\nfailures_in_a_row = 3"),
+            &servers,
+        ],
+    );
+    for _ in 0..3 {
+        // Perhaps another worker's each time, none of which would see three.
+        fail_one(&saker);
+    }
+    assert_eq!(of_all_workers(&saker, "/"), ["two"]);
+    assert!(operate::reload(&saker).status.success());
+    assert_eq!(of_all_workers(&saker, "/"), ["two"]);
 }

@@ -218,13 +218,11 @@ fn spares_and_standbys_stand_in() {
     });
     one.becomes(302, "");
     operate::wait_until("it is back", || answers(front.address) == "one");
-    let log = std::fs::read_to_string(front.dir.join("error.log")).unwrap();
-    assert!(
+    saker_testkit::wait_for_text(front.dir.join("error.log"), |log| {
         log.contains("SK0906")
             && log.contains("/health is answered by 503")
-            && log.contains("SK0907"),
-        "{log}"
-    );
+            && log.contains("SK0907")
+    });
 }
 
 #[test]

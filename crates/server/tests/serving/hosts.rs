@@ -480,19 +480,24 @@ fn announced_changes_hold_at_once() {
     };
     let (to_a, to_b) = (moved("a"), moved("b"));
     assert!(database.ask(&format!(
-        "{TABLE} INSERT INTO hosts (name, root) VALUES ('a.example', '{}');",
+        "{TABLE} INSERT INTO hosts (name, root) VALUES ('a.example', '{0}'), ('last.example', '{0}');",
         root("a")
     )));
     let more = "keep = \"1h\"\nnotify = \"hosts\"";
     let text = looked_up(&database.url(), more, "");
     let saker = start_in(dir, &text);
-    let is = |page: &str| got(&saker, "a.example").1 == format!("<p>{page}</p>\n");
-    assert!(is("a"));
+    let shows = |host: &str, page: &str| got(&saker, host).1 == format!("<p>{page}</p>\n");
+    let is = |page: &str| shows("a.example", page);
+    assert!(is("a") && shows("last.example", "a"));
     assert!(database.ask(&to_b));
     wait_until("the change holds", || {
         // Nothing is announced to a server that does not listen yet.
         database.ask("NOTIFY hosts, 'A.example'") && is("b")
     });
+    // Announcements come in order: with this one, all of the loop have been heard.
+    assert!(database.ask(&to_b.replace("a.example", "last.example")));
+    assert!(database.ask("NOTIFY hosts, 'last.example'"));
+    wait_until("all are heard", || shows("last.example", "b"));
     assert!(database.ask(&to_a));
     assert!(is("b"), "not announced");
     assert!(database.ask("NOTIFY hosts, 'other.example'"));

@@ -7,7 +7,7 @@ use crate::operate;
 use crate::operate::{configuration, folder, pattern, rewrite, start_in, wait_until};
 use crate::tls_site;
 use saker_testkit::{
-    Saker,
+    PATIENCE, Saker,
     frames::{self, Frames},
     keep_waiting, require,
 };
@@ -457,7 +457,7 @@ fn idle_connections_are_closed_and_half_frames_are_not_waited_for() {
     half.send_bytes(&frames::frame(frames::HEADERS, 5, 1, &frames::get_block("/"))[..12])
         .unwrap();
     assert!(half.read_until(frames::GOAWAY).unwrap().is_some());
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(50));
 }
 
 /// Requests that are answered at once, from a resolved resource, are use of a connection like any
@@ -467,17 +467,19 @@ fn a_connection_in_use_is_not_idle() {
     let dir = folder("http2-in-use");
     let limits = configuration("workers = 1", "").replace(
         "[[listener]]",
-        "[limits]\nkeep_alive_timeout = \"6s\"\n\n[[listener]]",
+        "[limits]\nkeep_alive_timeout = \"9s\"\n\n[[listener]]",
     );
     let saker = start_in(dir, &limits);
     let began = Instant::now();
     let mut client = Frames::connect(saker.server.address()).unwrap();
+    let mut last = began;
     for (stream, pause_ms) in [
         500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 3_000, 3_000, 0,
     ]
     .into_iter()
     .enumerate()
     {
+        last = Instant::now();
         client
             .get(2 * u32::try_from(stream).unwrap() + 1, "/index.html")
             .unwrap();
@@ -490,7 +492,6 @@ fn a_connection_in_use_is_not_idle() {
         );
         client.pause(Duration::from_millis(pause_ms)).unwrap();
     }
-    let ends = Instant::now();
     assert_eq!(
         client
             .read_until(frames::GOAWAY)
@@ -500,9 +501,9 @@ fn a_connection_in_use_is_not_idle() {
         Some(0)
     );
     assert!(
-        ends.elapsed() > Duration::from_secs(5),
+        last.elapsed() > Duration::from_secs(8),
         "{:?}",
-        ends.elapsed()
+        last.elapsed()
     );
 }
 
@@ -541,7 +542,7 @@ fn windows_that_stay_closed_have_a_limit() {
     dir.write("www/large.bin", pattern(200)).unwrap();
     let limits = configuration("workers = 1", "").replace(
         "[[listener]]",
-        "[limits]\nwrite_timeout = \"2s\"\n\n[[listener]]",
+        "[limits]\nwrite_timeout = \"4s\"\n\n[[listener]]",
     );
     let saker = start_in(dir, &limits);
     let ask = || {
@@ -564,8 +565,8 @@ fn windows_that_stay_closed_have_a_limit() {
     };
     let mut slow = ask();
     let began = Instant::now();
-    for number in 0..6 {
-        slow.pause(Duration::from_millis(700)).unwrap();
+    for number in 0..4 {
+        slow.pause(Duration::from_millis(1_500)).unwrap();
         slow.send(frames::WINDOW_UPDATE, 0, 1, &10u32.to_be_bytes())
             .unwrap();
         let data = slow.read_until(frames::DATA).unwrap();
@@ -576,8 +577,8 @@ fn windows_that_stay_closed_have_a_limit() {
             began.elapsed()
         );
     }
-    let mut stalled = ask();
     let began = Instant::now();
+    let mut stalled = ask();
     // Other requests on the connection are no excuse.
     let mut stream = 1;
     let goaway = loop {
@@ -598,7 +599,7 @@ fn windows_that_stay_closed_have_a_limit() {
     assert_eq!(goaway.error_code(), Some(11));
     let took = began.elapsed();
     assert!(
-        took > Duration::from_millis(1_700) && took < Duration::from_secs(8),
+        took > Duration::from_millis(3_900) && took < PATIENCE,
         "{took:?}"
     );
 }

@@ -425,7 +425,7 @@ fn idle_connections_are_closed_and_half_heads_are_not_waited_for() {
     assert!(
         matches!(half.until_lost(), Lost::ClosedByPeer { code, .. } if code == u64::from(ErrorCode::RequestIncomplete))
     );
-    assert!(began.elapsed() < Duration::from_secs(12));
+    assert!(began.elapsed() < Duration::from_secs(50));
 }
 
 /// Slow ones, that are never silent for long, come through.
@@ -466,8 +466,8 @@ fn windows_that_stay_closed_have_a_limit() {
     slow.settings.stream_window_bytes = 100_000;
     let mut slow = slow.connect(&saker.server.address().to_string());
     slow.be_lazy(true);
-    slow.open("GET", "/large.bin", &[], true);
     let began = Instant::now();
+    slow.open("GET", "/large.bin", &[], true);
     assert!(
         matches!(slow.until_lost(), Lost::ClosedByPeer { code, .. } if code == u64::from(ErrorCode::ExcessiveLoad))
     );

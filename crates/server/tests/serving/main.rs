@@ -51,6 +51,7 @@ mod http2_limits;
 mod http3;
 mod http3_clients;
 mod identity;
+mod kept_decisions;
 mod links;
 mod listener_settings;
 mod listing;

@@ -500,6 +500,7 @@ fn parts_and_codings_of_kept_pages_are_judged_by_the_whole() {
             .replace("names = [\"*\"]\n", &rules),
     )
     .unwrap();
+    let _successor = operate::Successor(origin.saker.dir.join("state"));
     assert!(reload(&origin.saker).status.success());
     for _ in 0..2 {
         for fields in CHOICES {

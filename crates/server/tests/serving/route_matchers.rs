@@ -8,10 +8,12 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
-use saker_testkit::{Client, Response, Saker, TempDir, wait_until};
+use saker_testkit::{Client, Response, Saker, TempDir, free_port, wait_until};
 use std::{
     env, fs,
-    net::SocketAddr,
+    io::{BufRead, BufReader, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -19,17 +21,17 @@ const PAIRS: usize = 2000;
 const REQUESTS_PER_SET: usize = 100;
 
 /// Chance with a seed (xorshift64*).
-struct Chance(u64);
+pub struct Chance(pub u64);
 
 impl Chance {
-    fn below(&mut self, count: usize) -> usize {
+    pub fn below(&mut self, count: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % count
     }
 
-    fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
+    pub fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
         of[self.below(of.len())]
     }
 }
@@ -62,7 +64,7 @@ const CONDITIONS: [&str; 18] = [
     "hours = '00:00-12:00'",
     "host = '*.test'",
 ];
-const ACTIONS: [&str; 8] = [
+const ACTIONS: [&str; 13] = [
     "respond = 'text'",
     "respond = 'device $device'",
     "redirect = '/to/$uri?x=$arg_q'",
@@ -71,6 +73,11 @@ const ACTIONS: [&str; 8] = [
     "headers = { X-Route = 'route $device $host' }",
     "headers = { X-Query = 'q=$arg_q', X-Scheme = '$scheme' }",
     "deny = true",
+    "proxy = 'http://UPSTREAM'",
+    "proxy = 'http://UPSTREAM'\nstrip_prefix = '/a'",
+    "proxy = 'http://UPSTREAM/base/'",
+    "proxy = 'http://UPSTREAM'\nheaders = { X-Route = 'route $device $host' }",
+    "proxy = 'http://UPSTREAM'\nupstream_headers = { X-Query = 'q=$arg_q' }",
 ];
 
 fn condition(chance: &mut Chance, depth: usize) -> String {
@@ -107,9 +114,41 @@ fn routes(chance: &mut Chance) -> String {
     text
 }
 
+/// An upstream that answers with the head that it got.
+pub fn upstream() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || echo(stream));
+        }
+    });
+    address
+}
+
+fn echo(stream: TcpStream) -> Option<()> {
+    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
+    let mut stream = stream;
+    loop {
+        let mut head = String::new();
+        loop {
+            let line = lines.next()?.ok()?;
+            if line.is_empty() {
+                break;
+            }
+            head.push_str(&line);
+            head.push('\n');
+        }
+        let body = if head.starts_with("HEAD ") { "" } else { &head };
+        let bytes = head.len();
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\nX-Up: 1\r\n\r\n{body}");
+        stream.write_all(text.as_bytes()).ok()?;
+    }
+}
+
 fn configuration(routes: &str) -> String {
     format!(
-        "[server]\nstate_dir = \"{{dir}}/state\"\n[map.device]\nsource = \"$http_user_agent\"\ndefault = \"desktop\"\n\
+        "[server]\nstate_dir = \"{{dir}}/state\"\ntrusted_proxies = [\"127.0.0.3\"]\n[map.device]\nsource = \"$http_user_agent\"\ndefault = \"desktop\"\n\
          regex = {{ '(?i)bot' = \"robot\" }}\n[[listener]]\naddress = \"{{address}}\"\n[[site]]\nroot = \"{{dir}}/www\"\n{routes}"
     )
 }
@@ -138,7 +177,9 @@ fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
         "/a/%62.html",
     ]);
     let query = chance.one(&["", "", "?q=a", "?q=c", "?r=1&%71=b", "?q"]);
-    let values: [(&str, &[&str]); 4] = [
+    let values: [(&str, &[&str]); 5] = [
+        // A claim that the upstream must not get.
+        ("X-Forwarded-For", &["192.0.2.7"]),
         ("User-Agent", &["a bot", "Mozilla", "A BOT"]),
         ("X-Tag", &["one", "two", "3", "other"]),
         ("Cookie", &["s=x1", "t=1; s=y", "t=1"]),
@@ -153,19 +194,25 @@ fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
     (format!("{path}{query}"), fields)
 }
 
-/// The parts of a response that must be equal. Dates may differ by a second.
-fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+/// The fields of a response in the order of their names, without some.
+pub fn fields_without(response: &Response, left_out: &[&str]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> = response
         .fields
         .iter()
-        .filter(|(name, _)| !name.eq_ignore_ascii_case("date"))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+        .filter(|(name, _)| !left_out.contains(&name.as_str()))
         .collect();
     fields.sort();
+    fields
+}
+
+/// The parts of a response that must be equal. Dates may differ by a second.
+fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+    let fields = fields_without(response, &["date"]);
     (response.status, fields, response.body.clone())
 }
 
-fn hits(saker: &Saker) -> usize {
+pub fn hits(saker: &Saker) -> usize {
     let state = saker.dir.join("state").display().to_string();
     let output = operate::saker(["status", "--prometheus", "--state-dir", &state]);
     let text = operate::stdout(&output);
@@ -183,8 +230,9 @@ fn cached_answers_are_those_of_full_dispatch() {
     let pairs = number("SAKER_RULE_PAIRS").map_or(PAIRS, |pairs: u64| pairs as usize);
     let mut chance = Chance(seed);
     let mut servers = Vec::new();
+    let upstream = upstream().to_string();
     for set in 0..pairs.div_ceil(REQUESTS_PER_SET) {
-        let routes = routes(&mut chance);
+        let routes = routes(&mut chance).replace("UPSTREAM", &upstream);
         let saker = start(&routes);
         let mut clients: Vec<Client> = (1..=3)
             .map(|from| {
@@ -246,4 +294,64 @@ fn files_stay_cached_behind_conditions() {
     wait_until("all but the first requests are hits", || {
         hits(&saker) >= before + 16
     });
+}
+
+/// An upstream is asked the same by a cached decision as after the phases: the rules of
+/// the path are known, all else is of the request.
+#[test]
+fn decisions_about_upstreams_are_kept() {
+    let routes = "[[site.route]]\npath = '/a/*'\nmatch = { header = { X-Tag = 'no' } }\ndeny = true\n\
+                  [[site.route]]\npath = '/a/*'\nproxy = 'http://UPSTREAM'\nstrip_prefix = '/a'\n";
+    let saker = start(&routes.replace("UPSTREAM", &upstream().to_string()));
+    let mut client = saker.connect().unwrap();
+    let before = hits(&saker);
+    for number in 0..20 {
+        let (target, tag) = (format!("/a/x?n={number}"), format!("tag{}", number % 3));
+        // Full dispatch of requests with made-up fields leaves no decision; they follow those of others.
+        let fields = [("X-Tag", tag.as_str()), ("X-Forwarded-For", "192.0.2.7")];
+        let fields = &fields[..1 + number % 2];
+        let response = client.request("GET", &target, fields).unwrap();
+        let told = String::from_utf8_lossy(&response.body).into_owned();
+        let begins = told.starts_with(&format!("GET /x?n={number} HTTP/1.1\n"));
+        assert!(
+            begins && told.contains(&format!("X-Tag: {tag}\n")),
+            "{told}"
+        );
+        assert!(!told.contains("192.0.2.7"), "{told}");
+        // In between, what the same path refuses.
+        let refused = client.request("GET", "/a/x", &[("X-Tag", "no")]).unwrap();
+        assert_eq!(refused.status, 403);
+        // Content is never part of a decision.
+        let posted = client.request("POST", &target, &[("Content-Length", "0")]);
+        let told = String::from_utf8_lossy(&posted.unwrap().body).into_owned();
+        assert!(told.starts_with("POST /x?n="), "{told}");
+    }
+    // Of the twenty that are passed on, and of the twenty that are refused.
+    wait_until("all but the first requests are hits", || {
+        hits(&saker) >= before + 36
+    });
+}
+
+/// A decision about a path isn't followed for the page of its errors, which is another path of the
+/// same request.
+#[test]
+fn error_pages_have_decisions_of_their_own() {
+    let dead = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
+    let echo = upstream();
+    let saker = start(&format!(
+        "[site.error_pages]\n502 = '/err'\n503 = '/err'\n[[site.route]]\npath = '/a/*'\nproxy = 'http://{dead}'\n\
+         [[site.route]]\npath = '/err'\ninternal = true\nproxy = 'http://{echo}'\n\
+         [[site.route]]\npath = '/b/*'\nproxy = 'http://{echo}'\n"
+    ));
+    let mut client = saker.connect().unwrap();
+    for number in 0..6 {
+        for (target, passed) in [("/a/x", "/err"), ("/b/x", "/b/x"), ("/a/y", "/err")] {
+            let response = client
+                .request("GET", &format!("{target}?n={number}"), &[])
+                .unwrap();
+            let told = String::from_utf8_lossy(&response.body).into_owned();
+            let path = told.split([' ', '?']).nth(1);
+            assert_eq!(path, Some(passed), "{number}: {target}\n{told}");
+        }
+    }
 }

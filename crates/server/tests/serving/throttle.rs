@@ -210,15 +210,14 @@ fn requests_that_would_wait_too_long_are_refused() {
     clients
         .iter_mut()
         .for_each(|client| client.send(GET).unwrap());
-    let last = clients[29].read_response().unwrap();
-    // It was refused, so everyone before it had asked by then.
-    let regained = (began.elapsed().as_secs_f64() * 10.0) as usize;
-    let mut responses: Vec<Response> = clients[..29]
+    let responses: Vec<Response> = clients
         .iter_mut()
         .map(|client| client.read_response().unwrap())
         .collect();
     let took_s = began.elapsed().as_secs_f64();
-    responses.push(last);
+    // Places that may have come back before the last of them was looked at: on a busy machine the
+    // requests don't come at once.
+    let regained = (took_s * 10.0) as usize;
     // Two at once, and those whose turn comes within a second.
     assert!(
         (12..=12 + regained).contains(&passed(&responses)),

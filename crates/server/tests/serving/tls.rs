@@ -6,8 +6,8 @@
 use crate::operate;
 use crate::operate::{folder, pattern, start_in, wait_until};
 use crate::tls_site;
-use crate::tls_site::{certificate, curl, openssl, shown, start};
-use saker_testkit::{Client, require};
+use crate::tls_site::{certificate, curl, openssl_client, shown, start};
+use saker_testkit::{Client, OPENSSL_CLIENT, require};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -74,14 +74,8 @@ fn keep_alive_requests_share_a_handshake_and_sessions_are_resumed() {
         let connect = |arguments: &[&str]| {
             let mut command = Command::new(require("openssl").unwrap());
             command
-                .args([
-                    "s_client",
-                    "-connect",
-                    &address,
-                    "-servername",
-                    "localhost",
-                    version,
-                ])
+                .args(OPENSSL_CLIENT)
+                .args(["-connect", &address, "-servername", "localhost", version])
                 .args(arguments);
             let script = command
                 .stdin(Stdio::piped())
@@ -176,14 +170,7 @@ fn old_versions_are_refused_and_the_minimum_holds() {
     let saker = start("tls-versions", "minimum_version = \"1.3\"", "");
     let address = saker.server.address().to_string();
     for (version, works) in [("-tls1_1", false), ("-tls1_2", false), ("-tls1_3", true)] {
-        let output = openssl(&[
-            "s_client",
-            "-connect",
-            &address,
-            version,
-            "-cipher",
-            "ALL:@SECLEVEL=0",
-        ]);
+        let output = openssl_client(&["-connect", &address, version, "-cipher", "ALL:@SECLEVEL=0"]);
         let shaken = String::from_utf8_lossy(&output.stdout).contains("Server certificate");
         assert_eq!(shaken, works, "{version}");
     }
@@ -302,7 +289,7 @@ fn a_thousand_swaps_fail_no_handshake() {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     let output =
-                        openssl(&["s_client", "-connect", &address, "-servername", "localhost"]);
+                        openssl_client(&["-connect", &address, "-servername", "localhost"]);
                     let text = String::from_utf8_lossy(&output.stdout);
                     assert!(
                         text.contains("Server certificate") && text.contains("Cipher is TLS"),
@@ -323,7 +310,7 @@ fn a_thousand_swaps_fail_no_handshake() {
     // The last swap has `other`, and in the end that is what is shown.
     let wanted = fs::read_to_string(saker.dir.join("other.pem")).unwrap();
     wait_until("the last certificate", || {
-        let output = openssl(&["s_client", "-connect", &address, "-servername", "localhost"]);
+        let output = openssl_client(&["-connect", &address, "-servername", "localhost"]);
         String::from_utf8_lossy(&output.stdout).contains(wanted.trim())
     });
 }

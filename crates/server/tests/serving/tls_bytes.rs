@@ -16,7 +16,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use saker_testkit::{Saker, frames, keep_waiting};
+use saker_testkit::{PATIENCE, Saker, frames, keep_waiting};
 use std::{
     fs,
     io::{Read, Write},
@@ -75,7 +75,7 @@ impl Wire {
         let tls = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
         let tcp = TcpStream::connect(saker.server.address()).unwrap();
         tcp.set_nodelay(true).unwrap();
-        tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut wire = Wire {
             tcp,
             tls,

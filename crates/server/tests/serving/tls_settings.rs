@@ -9,7 +9,7 @@
 
 use crate::operate::{folder, start_in};
 use crate::tls_site::{self, certificate, shown, signed};
-use saker_testkit::{PATIENCE, Saker, TempDir, require};
+use saker_testkit::{OPENSSL_CLIENT, PATIENCE, Saker, TempDir, require};
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -31,13 +31,8 @@ fn shell(script: &str, dir: &TempDir) {
 fn visit(saker: &Saker, arguments: &[&str]) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client
-        .args([
-            "s_client",
-            "-ign_eof",
-            "-servername",
-            "localhost",
-            "-connect",
-        ])
+        .args(OPENSSL_CLIENT)
+        .args(["-ign_eof", "-servername", "localhost", "-connect"])
         .arg(saker.server.address().to_string())
         .args(arguments);
     let piped = client

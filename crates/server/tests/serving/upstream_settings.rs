@@ -164,8 +164,47 @@ fn names_are_looked_up_again() {
         .start(dir);
     let answer = || saker.connect().unwrap().get("/").unwrap().text();
     assert_eq!(answer(), "one");
-    fs::write(&hosts, "127.0.0.2 app.test\n").unwrap();
-    wait_until("the new address is used", || answer() == "other");
+    // With the default interval, so many changes would take longer than the test waits.
+    let mut changes = ["other", "one", "other", "one"].into_iter();
+    let mut expected = "one";
+    wait_until("the new address is used each time", || {
+        if answer() != expected {
+            return false;
+        }
+        let Some(next) = changes.next() else {
+            return true;
+        };
+        expected = next;
+        let address = if next == "one" {
+            "127.0.0.1"
+        } else {
+            "127.0.0.2"
+        };
+        fs::write(&hosts, format!("{address} app.test\n")).unwrap();
+        false
+    });
+}
+
+/// Connecting has its time, TLS included, after which the next server is tried.
+#[test]
+fn silent_servers_are_given_up() {
+    // The kernel accepts the connections, and no handshake follows. With the default timeout for
+    // each, the client would wait for longer than its patience.
+    let silent = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let mut servers: Vec<String> = silent
+        .iter()
+        .map(|server| format!("\"https://{}\"", server.local_addr().unwrap()))
+        .collect();
+    let well = named("well", &Arc::new(AtomicU16::new(200)));
+    servers.push(format!("{{ address = \"http://{well}\", standby = true }}"));
+    let saker = operate::start(
+        "connect-timeout",
+        &configuration(&format!(
+            "servers = [{}]\nconnect_timeout = \"100ms\"",
+            servers.join(", ")
+        )),
+    );
+    assert_eq!(saker.connect().unwrap().get("/").unwrap().text(), "well");
 }
 
 /// Responses to slow clients are kept in memory and in a file, so that the server is free.

@@ -11,7 +11,9 @@ use super::{
     request_body::{BodyState, Http1Body},
     step::{DispatchRequest, Step, Then},
 };
-use crate::request::{BodyTime, Busy, Cause, log_facts, refusal, remember, request_limits};
+use crate::request::{
+    BodyTime, Busy, Cause, log_facts, refusal, remember, request_limits, status_of,
+};
 use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
 use saker_http1::{BodyFraming, Expectation, expectation, keep_alive};
@@ -26,6 +28,23 @@ const DRAIN_BYTES_MAX: u64 = 256 << 10;
 /// Logged for a client that disconnected; the number is nginx's.
 const CLIENT_CLOSED_REQUEST: Status = Status(499);
 
+/// Only two answers make a tunnel of the connection.
+fn drop_unwanted_tunnel(exchange: &Exchange, response: &mut Response) {
+    let is_connect =
+        exchange.head.view().method() == Method::Connect && response.status == Status::OK;
+    if response.status != Status::SWITCHING_PROTOCOLS && !is_connect {
+        response.tunnel = None;
+    }
+}
+
+/// The end behind the answer to a head that was refused: what came with it is not all read.
+fn ended(then: Then, refused: Option<Status>) -> Then {
+    match then {
+        Then::Close(Cause::Done) if refused.is_some() => Then::Close(Cause::Rejected),
+        then => then,
+    }
+}
+
 impl Connection {
     /// Answers a request and starts sending its response. Returns the next step if there is
     /// nothing to send first.
@@ -34,7 +53,9 @@ impl Connection {
             head,
             framing,
             may_stay,
+            refused,
             admission,
+            decision,
         } = *request;
         let mut busy = Some(Busy::begin(&self.session, head.view()));
         let began_ns = saker_net::clock::realtime_precise_ns();
@@ -44,15 +65,17 @@ impl Connection {
         let view = head.view();
         let expectation = expectation(view);
         let limits = request_limits(self.session.limits(&services.generation));
-        let awaits_continue = expectation == Expectation::Continue;
-        let state = BodyState::new(framing, awaits_continue, &limits).shared();
+        let state = BodyState::new(framing, expectation == Expectation::Continue, &limits).shared();
         // The exchange may get another head on its way, or end before the request's content does.
         let stays_alive = keep_alive(view);
-        let unread = (!state.borrow().is_end()).then(|| head.clone());
+        let unread = (!state.borrow().is_end()).then(|| Box::new(head.clone()));
         // It is large, and moved once.
         let mut place = Some(self.exchange(head, &services, &state));
         let exchange = place.as_mut()?;
         exchange.limits.admission = admission;
+        exchange.limits.refused = refused;
+        let generation = services.generation.number;
+        exchange.cache.decision = decision.filter(|decision| decision.is_of(generation));
         let mut response = self.answer(exchange, &services, &state, expectation).await;
         if exchange.limits.drops_connection {
             let terms = ReplyTerms::cut(began_ns, loggers);
@@ -60,14 +83,8 @@ impl Connection {
             logged.log_cut(&self.session);
             return Some(Step::Close(Cause::Refused));
         }
-        let is_connect =
-            exchange.head.view().method() == Method::Connect && response.status == Status::OK;
-        if response.status != Status::SWITCHING_PROTOCOLS && !is_connect {
-            response.tunnel = None;
-        }
-        if let Some(cached) = self.session.cached_answer.take() {
-            cached.compare(&self.session.worker, &services, exchange, &response);
-        }
+        drop_unwanted_tunnel(exchange, &mut response);
+        self.compare_sampled(&services, exchange, &response);
         let log_facts = log_facts(&loggers, exchange);
         remember(
             &self.session.worker,
@@ -95,9 +112,21 @@ impl Connection {
         Exchange::recycle(&mut place);
         self.unseen_input = true;
         let then = self.send_rest(reply, &mut busy).await;
-        let next = self.after(then, &state, unread.as_ref()).await;
+        let then = ended(then, refused);
+        let next = self.after(then, &state, unread.as_deref()).await;
         BodyState::recycle(state);
         next
+    }
+
+    fn compare_sampled(
+        &mut self,
+        services: &Rc<Services>,
+        exchange: &Exchange,
+        response: &Response,
+    ) {
+        if let Some(sampled) = self.session.sampled.take() {
+            sampled.compare(&self.session.worker, services, exchange, response);
+        }
     }
 
     /// Returns true if the requested site lets the connection continue behind the response.
@@ -134,10 +163,14 @@ impl Connection {
         state: &Rc<RefCell<BodyState>>,
         expectation: Expectation,
     ) -> Response {
+        let ignores = self
+            .session
+            .limits(&services.generation)
+            .ignores_expectations;
         let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
         let response = match expectation {
             // RFC 9110 section 10.1.1: an unknown expectation.
-            Expectation::Unknown => {
+            Expectation::Unknown if !ignores => {
                 respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
             }
             _ => {
@@ -149,9 +182,15 @@ impl Connection {
                     .unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
             }
         };
-        match state.borrow().failed() {
-            Some(error) => refusal(error, response),
+        let failed = state.borrow().failed();
+        let limits = self.session.limits(&services.generation);
+        match failed {
             None => response,
+            Some(error) if limits.refusals_have_pages => match status_of(error) {
+                Some(status) => Box::pin(respond::refuse(exchange, services, status)).await,
+                None => response,
+            },
+            Some(error) => refusal(error, response),
         }
     }
 

@@ -87,10 +87,12 @@ pub fn append_built(
     }
 }
 
-pub fn connection_of(version: Version, stays: bool) -> ConnectionLine {
+/// `says_keep_alive`: to clients of HTTP/1.1, too.
+pub fn connection_of(version: Version, stays: bool, says_keep_alive: bool) -> ConnectionLine {
     match (version, stays) {
         (_, false) => ConnectionLine::Close,
         (Version::Http10, true) => ConnectionLine::KeepAlive10,
+        (_, true) if says_keep_alive => ConnectionLine::KeepAlive10,
         (_, true) => ConnectionLine::KeepAlive,
     }
 }

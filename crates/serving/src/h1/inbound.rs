@@ -24,12 +24,13 @@ use crate::{
 };
 use saker_http::{HeadIndex, HeadView, KnownField, Method, Status};
 use saker_http1::{
-    Connection as ConnectionLine, Parsed, Reject, ResponseFraming, checked, keep_alive,
-    parse_request,
+    BodyFraming, Connection as ConnectionLine, Parsed, Reject, ResponseFraming, checked,
+    keep_alive, parse_request,
 };
-use saker_pipeline::{Body, Generation, Response, respond};
+use saker_pipeline::{Body, Decision, Generation, Response, respond};
 use saker_rate_limits::Admission;
 use saker_telemetry::Metric;
+use std::rc::Rc;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
 /// is cheaper.
@@ -139,9 +140,14 @@ pub fn serve(
             Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
             Some(Fast::Held(admission)) => {
-                return dispatch(session, request, view, may_stay, Some(admission), at, out);
+                let (request, admission) = ((request, view), Some(admission));
+                return dispatch(session, request, may_stay, (admission, None), at, out);
             }
-            None => return dispatch(session, request, view, may_stay, None, at, out),
+            Some(Fast::Decided(decision)) => {
+                let (request, decision) = ((request, view), Some(decision));
+                return dispatch(session, request, may_stay, (None, decision), at, out);
+            }
+            None => return dispatch(session, (request, view), may_stay, (None, None), at, out),
         }
     }
 }
@@ -170,20 +176,27 @@ fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
 /// The full checks, then dispatch.
 fn dispatch(
     session: &mut Session,
-    request: &[u8],
-    view: HeadView<'_>,
+    (request, view): (&[u8], HeadView<'_>),
     may_stay: bool,
-    admission: Option<Admission>,
+    (admission, decision): (Option<Admission>, Option<Rc<Decision>>),
     rest: usize,
     out: &mut Vec<u8>,
 ) -> Next {
-    match checked(view) {
+    // The key of the decision has host and path as they are, and such a request has no content.
+    let known = decision.as_ref().and_then(|_| view.to_known_request());
+    let checked = match known {
+        Some(head) => Ok((BodyFraming::None, head)),
+        None => checked(view),
+    };
+    match checked {
         Ok((framing, head)) => Next::Dispatch {
             request: Box::new(DispatchRequest {
                 head,
                 framing,
                 may_stay,
+                refused: None,
                 admission,
+                decision,
             }),
             rest,
         },
@@ -204,16 +217,22 @@ fn unparsed(
     out: &mut Vec<u8>,
 ) -> Next {
     let request = &bytes[at..];
-    let (request, consumed) = match unsound::repaired(session, reject, request) {
-        Unsound::Repaired { request, consumed } => (request, consumed),
+    let (mut request, consumed, is_last) = match unsound::repaired(session, reject, request) {
+        Unsound::Repaired {
+            request,
+            consumed,
+            is_last,
+        } => (request, consumed, is_last),
         Unsound::Partial => return Next::Read { rest: at },
         Unsound::Refused(reject) => return refuse(session, reject, request, out),
     };
-    if session.begin_request(generation, Metric::RequestsHttp1) == Begun::Banned {
+    let begun = session.begin_request(generation, Metric::RequestsHttp1);
+    if begun == Begun::Banned {
         return Next::Close {
             cause: Cause::Banned,
         };
     }
+    request.may_stay = begun == Begun::Stays && !is_last;
     session.identify(generation, request.head.view());
     Next::Dispatch {
         request,
@@ -226,6 +245,8 @@ enum Fast {
     Done { stays: bool },
     /// Its body is not.
     Send(Box<Sending>),
+    /// It goes to an upstream by this decision.
+    Decided(Rc<Decision>),
     /// It has to wait, or is refused.
     Held(Admission),
 }
@@ -244,6 +265,7 @@ fn cached(
     let mut routes = worker.route_cache.borrow_mut();
     let mut hit = match look_up(&mut routes, session, generation, view, now) {
         FastPath::Hit(hit) => hit,
+        FastPath::Decided(decision) => return Some(Fast::Decided(decision)),
         FastPath::Held(admission) => return Some(Fast::Held(admission)),
         FastPath::Miss => return None,
     };
@@ -251,9 +273,10 @@ fn cached(
         hit.response.body = Body::Empty;
     }
     let stays = session.stays_at(generation, hit.route.site_index) && stays;
+    let says = session.limits(generation).says_keep_alive;
     let start = out.len();
     response_head::encode(
-        &mut Http1Head::new(view, connection_of(view.version(), stays), out),
+        &mut Http1Head::new(view, connection_of(view.version(), stays, says), out),
         &hit.response,
         hit.response.body.length(),
         &mut session.common_headers(&hit.response.head),
@@ -305,6 +328,12 @@ pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec
     worker.counters.increment(Metric::RequestsRejected);
     rejected::log(session, reject.reason, log::request_line(bytes));
     session.note_bad_request();
+    if let Some(status) = unsound::refused_with_page(session, reject, bytes) {
+        return Next::Dispatch {
+            request: unsound::stand_in(reject, status, bytes),
+            rest: usize::MAX,
+        };
+    }
     let status = status_of(session, reject.status);
     refuse_with(session, status, bytes, out);
     Next::Close {

@@ -180,7 +180,7 @@ impl Connection {
             }
             // The following bytes belong to the tunnel (RFC 9110 section 9.3.6).
             (ResponseHead::Built(_), Some(_)) => ConnectionLine::KeepAlive,
-            _ => connection_of(view.version(), stays),
+            _ => connection_of(view.version(), stays, self.session.says_keep_alive()),
         };
         response_head::encode(
             &mut Http1Head::new(view, connection, head).without_chunks(is_without_chunks),

@@ -132,8 +132,13 @@ impl BodyState {
         Ok(chunk)
     }
 
+    /// The size of a chunk counts as soon as it is known: its content need not come.
     fn is_over_limit(&self) -> bool {
-        self.bytes_max > 0 && self.received > self.bytes_max
+        let announced = match &self.framing {
+            Framing::Chunked(decoder) => decoder.chunk_left(),
+            Framing::Length(_) | Framing::End => 0,
+        };
+        self.bytes_max > 0 && self.received.saturating_add(announced) > self.bytes_max
     }
 
     /// Bytes of content so far.

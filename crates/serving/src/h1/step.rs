@@ -7,11 +7,12 @@ use crate::{
     h2::Beginning,
     request::{Busy, Cause, Pace, Pending, Session},
 };
-use saker_http::RequestHead;
+use saker_http::{RequestHead, Status};
 use saker_http1::BodyFraming;
-use saker_pipeline::{Body, Tunnel};
+use saker_pipeline::{Body, Decision, Tunnel};
 use saker_rate_limits::Admission;
 use saker_telemetry::access_log::ConnectionStatus;
+use std::rc::Rc;
 
 /// A request to dispatch.
 pub struct DispatchRequest {
@@ -19,8 +20,12 @@ pub struct DispatchRequest {
     pub framing: BodyFraming,
     /// The connection may serve another request as far as limits go.
     pub may_stay: bool,
+    /// The status that its head was refused with; the head is a stand-in then.
+    pub refused: Option<Status>,
     /// The decision of throttling, if it has been made.
     pub admission: Option<Admission>,
+    /// The outcome of the phases, if the route cache knows it.
+    pub decision: Option<Rc<Decision>>,
 }
 
 /// The next step after a response.

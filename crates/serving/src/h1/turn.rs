@@ -183,7 +183,11 @@ impl Connection {
             (true, Then::Http2(beginning)) => Some(Step::Http2(beginning)),
             (true, Then::Tunnel(beginning)) => Some(Step::Tunnel(beginning)),
             (true, Then::Close(cause)) => Some(Step::Close(cause)),
-            (false, then) => {
+            (false, mut then) => {
+                if let Then::Dispatch(request) = &mut then {
+                    // Files and rules may be others by then.
+                    request.decision = None;
+                }
                 self.sending = Some(Sending::bytes(out[written..].to_vec(), then));
                 None
             }

@@ -1,24 +1,27 @@
 //! Heads that are not strict, where the configuration allows for them (folded lines in Apache's, more
-//! with `HttpProtocolOptions Unsafe`): repaired and dispatched, or refused.
+//! with `HttpProtocolOptions Unsafe`; bare LFs in nginx's): repaired and dispatched, or refused.
 //!
 //! Called by: `inbound`, for a head that the parser or the checks refused.
-//! Caveat: the connection ends after a repaired request, and what follows it is not looked at.
+//! Caveat: the connection ends after a repaired request, and what follows it is not looked at, unless
+//! all its lines end alike: then there is no other way to read it.
 //! Out of scope: the repair itself (`saker_http1::repair`).
 
 use super::step::DispatchRequest;
-use crate::request::{Session, request_limits};
+use crate::request::{Session, log, request_limits};
 use saker_config::model::RepairedHeads;
-use saker_http::{HeadIndex, HeadView, RequestHead};
+use saker_http::{HeadIndex, HeadView, RequestHead, Status};
 use saker_http1::{
-    BodyFraming, Parsed, Reject, Repaired, checked, is_repairable, parse_request, repair,
+    BodyFraming, Parsed, Reject, RejectReason, Repair, Repaired, checked, is_repairable,
+    parse_request, repair,
 };
 
 /// The outcome for a refused head.
 pub enum Unsound {
-    /// A request in its place, the last one of its connection.
+    /// A request in its place; with `is_last`, the last one of its connection.
     Repaired {
         request: Box<DispatchRequest>,
         consumed: usize,
+        is_last: bool,
     },
     /// The head has not ended yet.
     Partial,
@@ -29,18 +32,27 @@ pub enum Unsound {
 pub fn repaired(session: &Session, reject: Reject, request: &[u8]) -> Unsound {
     let services = session.worker.services.borrow();
     let limits = session.limits(&services.generation);
-    let is_unsafe = limits.repaired_heads == RepairedHeads::Unsafe;
-    if limits.repaired_heads == RepairedHeads::None || !is_repairable(reject.reason, is_unsafe) {
+    let how = match limits.repaired_heads {
+        RepairedHeads::None => return Unsound::Refused(reject),
+        RepairedHeads::Folded => Repair::Folded,
+        RepairedHeads::Unsafe => Repair::Unsafe,
+        RepairedHeads::LineFeeds => Repair::LineFeeds,
+    };
+    if !is_repairable(reject.reason, how) {
         return Unsound::Refused(reject);
     }
     let limits = request_limits(limits);
-    match repair(request, limits.head_bytes_max, is_unsafe) {
+    match repair(request, limits.head_bytes_max, how) {
         Repaired::Partial => Unsound::Partial,
         Repaired::Refused(status) => Unsound::Refused(Reject {
             status: status.unwrap_or(reject.status),
             ..reject
         }),
-        Repaired::Head { head, consumed } => {
+        Repaired::Head {
+            head,
+            consumed,
+            is_uniform,
+        } => {
             let mut index = HeadIndex::default();
             let strict = match parse_request(&head, &limits, &mut index) {
                 Ok(Parsed::Complete { .. }) => checked(HeadView::new(&head, &index)),
@@ -48,10 +60,13 @@ pub fn repaired(session: &Session, reject: Reject, request: &[u8]) -> Unsound {
                 Err(still) => Err(still),
             };
             match strict {
-                Ok((BodyFraming::None, head)) => Unsound::Repaired {
-                    request: last(head),
-                    consumed,
-                },
+                Ok((framing, head)) if is_uniform || framing == BodyFraming::None => {
+                    Unsound::Repaired {
+                        request: request_of(head, framing),
+                        consumed,
+                        is_last: !is_uniform,
+                    }
+                }
                 Ok(_) => Unsound::Refused(reject),
                 Err(still) => Unsound::Refused(still),
             }
@@ -59,12 +74,78 @@ pub fn repaired(session: &Session, reject: Reject, request: &[u8]) -> Unsound {
     }
 }
 
-/// The last request of its connection.
-fn last(head: RequestHead) -> Box<DispatchRequest> {
+/// A request, for now the last one of its connection.
+fn request_of(head: RequestHead, framing: BodyFraming) -> Box<DispatchRequest> {
     Box::new(DispatchRequest {
         head,
-        framing: BodyFraming::None,
+        framing,
         may_stay: false,
+        refused: None,
         admission: None,
+        decision: None,
     })
+}
+
+/// The status of a refused head whose page is the rules'. `None`: it is the built-in one.
+pub fn refused_with_page(session: &Session, reject: Reject, bytes: &[u8]) -> Option<Status> {
+    let services = session.worker.services.borrow();
+    let limits = session.limits(&services.generation);
+    let status = match (reject.status, reject.reason) {
+        // Clients see 400; `error_page` tells it apart.
+        (Status::REQUEST_HEADER_FIELDS_TOO_LARGE, _) if limits.fields_are_bad_requests => {
+            Status(494)
+        }
+        (_, RejectReason::BadTransferEncoding) if only(bytes, "Transfer-Encoding").is_some() => {
+            Status::NOT_IMPLEMENTED
+        }
+        (status, _) => status,
+    };
+    limits.refusals_have_pages.then_some(status)
+}
+
+/// A request in place of one whose head was refused, with its request line and its host as far as
+/// they are known.
+pub fn stand_in(reject: Reject, status: Status, bytes: &[u8]) -> Box<DispatchRequest> {
+    let line = log::request_line(bytes);
+    let host = knows_fields(reject.reason)
+        .then(|| only(bytes, "Host"))
+        .flatten();
+    Box::new(DispatchRequest {
+        refused: Some(status),
+        ..*request_of(RequestHead::stand_in(line, host), BodyFraming::None)
+    })
+}
+
+/// True if the fault is behind the request line.
+fn knows_fields(reason: RejectReason) -> bool {
+    use RejectReason::*;
+    !matches!(
+        reason,
+        TlsClientHello
+            | Http2Preface
+            | Http09
+            | EmptyLines
+            | BadMethod
+            | MethodTooLong
+            | BadRequestLine
+            | BadVersion
+            | UnsupportedVersion
+            | BadTarget
+            | TargetTooLong
+            | RequestLineTooLong
+    )
+}
+
+/// The value of a field, if there is one line of it.
+fn only<'a>(bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let head = memchr::memmem::find(bytes, b"\r\n\r\n").map_or(bytes, |end| &bytes[..end]);
+    let mut values = head
+        .split(|byte| *byte == b'\n')
+        .skip(1)
+        .filter_map(|line| {
+            let (own, rest) = line.split_at_checked(name.len())?;
+            let is_name = own.eq_ignore_ascii_case(name.as_bytes());
+            Some(rest.strip_prefix(b":")?.trim_ascii()).filter(|_| is_name)
+        });
+    values.next().filter(|_| values.next().is_none())
 }

@@ -43,6 +43,14 @@ impl Connection {
     fn obey(&mut self, event: Event<'_>, head: &HeadStore, out: &mut Vec<u8>) {
         let (exchanges, mut wire) = self.with_wire(out);
         match event {
+            Event::Head { stream, .. } if head.has_foreign_scheme() => {
+                exchanges.refuse(
+                    stream_id(stream),
+                    Status::BAD_REQUEST,
+                    head.view(),
+                    &mut wire,
+                );
+            }
             Event::Head { stream, end_stream } => match head.protocol() {
                 None => exchanges.request(stream_id(stream), end_stream, head.view(), &mut wire),
                 Some(protocol) => exchanges.ask_for_tunnel(

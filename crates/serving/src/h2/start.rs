@@ -6,7 +6,7 @@ use super::connection::{Connection, LINGER, LINGER_BYTES_MAX};
 use crate::{
     io::Io,
     mux::{Exchanges, StreamId},
-    request::{Cause, Session, request_limits},
+    request::{Cause, Session, multiplexed_limits, request_limits},
 };
 use saker_config::model;
 use saker_http::RequestHead;
@@ -101,13 +101,12 @@ impl Connection {
 fn limits(limits: &model::Limits) -> Limits {
     let number = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
     let per_second = |limit: u64| number((limit * 1000 / model::Limits::HTTP2_WINDOW_MS).max(1));
+    let (target_bytes_max, header_count_max) = multiplexed_limits(limits);
     Limits {
         concurrent_streams_max: number(limits.http2_streams_max),
         header_list_bytes_max: number(limits.head_bytes_max),
-        // Beside the pseudo-fields; `:authority` stands for Host, which counts in HTTP/1, too.
-        header_count_max: number(limits.header_count_max.saturating_add(3)),
-        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max)
-            .unwrap_or(u32::MAX),
+        header_count_max,
+        target_bytes_max,
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
         authority_replaces_host: limits.authority_replaces_host,
         continuation_frames_max: number(limits.http2_continuations_max),

@@ -199,6 +199,12 @@ impl Connection {
 
     fn obey(&mut self, event: Event<'_>, head: &HeadStore, quic: &mut saker_quic::Connection) {
         match event {
+            Event::Head { stream, .. } if head.has_foreign_scheme() => {
+                self.note_head(stream);
+                let (exchanges, mut wire) = self.with_wire(quic);
+                let id = StreamId(stream);
+                exchanges.refuse(id, Status::BAD_REQUEST, head.view(), &mut wire);
+            }
             Event::Head { stream, end_stream } => {
                 self.note_head(stream);
                 self.ask(stream, end_stream, head.view(), head.protocol(), quic);

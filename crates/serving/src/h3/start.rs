@@ -5,7 +5,7 @@
 use super::{connection::Connection, early::Early, unsent::Unsent};
 use crate::{
     mux::{ByStream, Exchanges},
-    request::{Session, request_limits},
+    request::{Session, multiplexed_limits, request_limits},
 };
 use saker_config::model;
 use saker_http3::Limits;
@@ -48,13 +48,12 @@ pub fn promised(limits: &model::Limits) -> [u32; 3] {
 /// HTTP/2's limits that have the same meaning here.
 fn limits(limits: &model::Limits) -> Limits {
     let number = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
+    let (target_bytes_max, header_count_max) = multiplexed_limits(limits);
     Limits {
         concurrent_streams_max: number(limits.http2_streams_max),
         header_list_bytes_max: number(limits.head_bytes_max),
-        // Beside the pseudo-fields; `:authority` stands for Host, which counts in HTTP/1, too.
-        header_count_max: number(limits.header_count_max.saturating_add(3)),
-        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max)
-            .unwrap_or(u32::MAX),
+        header_count_max,
+        target_bytes_max,
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
         resets_max: number(limits.http2_resets_max),
         resets_per_second: number(

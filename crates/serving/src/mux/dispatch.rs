@@ -13,13 +13,15 @@ use super::{
     wire::StreamId,
 };
 use crate::{
-    request::{BodyTime, Busy, CachedAnswer, log_facts, refusal, remember},
+    request::{BodyTime, Busy, Sampled, log_facts, refusal, remember},
     worker::Worker,
 };
 use saker_config::model::Limits;
 use saker_http::{Fields, HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
-use saker_pipeline::{Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond};
+use saker_pipeline::{
+    Decision, Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond,
+};
 use saker_rate_limits::Admission;
 use std::{
     cell::RefCell,
@@ -34,7 +36,7 @@ impl Exchanges {
         id: StreamId,
         view: HeadView<'_>,
         end_stream: bool,
-        admission: Option<Admission>,
+        (admission, decision): (Option<Admission>, Option<Rc<Decision>>),
     ) {
         let services = self.session.worker.services();
         let upload = (!end_stream).then(|| Rc::new(RefCell::new(upload(view, &services))));
@@ -56,6 +58,7 @@ impl Exchanges {
             now,
         );
         exchange.limits.admission = admission;
+        exchange.cache.decision = decision;
         self.start_dispatch(id, exchange, services, upload);
     }
 
@@ -72,9 +75,10 @@ impl Exchanges {
             worker: Rc::clone(&self.session.worker),
             completions: Rc::clone(&self.completions),
             upload: upload.clone(),
-            cached_answer: self.session.cached_answer.take(),
+            sampled: self.session.sampled.take(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
+        exchange.log.stream_id = Some(id.0);
         exchange.upstream.interim = Some(Rc::new(StreamInterim {
             id,
             completions: Rc::downgrade(&self.completions),
@@ -150,7 +154,7 @@ struct DispatchRun {
     completions: Rc<CompletionQueue>,
     upload: Option<Rc<RefCell<Upload>>>,
     /// In debug builds: the answer that the dispatch is compared with.
-    cached_answer: Option<Box<CachedAnswer>>,
+    sampled: Option<Box<Sampled>>,
     began_ns: u64,
 }
 
@@ -173,8 +177,8 @@ impl DispatchRun {
         {
             response = refusal(error, response);
         }
-        if let Some(cached) = &self.cached_answer {
-            cached.compare(&self.worker, &services, &exchange, &response);
+        if let Some(sampled) = &self.sampled {
+            sampled.compare(&self.worker, &services, &exchange, &response);
         }
         let log_facts = log_facts(&services.loggers, &exchange);
         remember(

@@ -11,7 +11,7 @@ use super::{
 use crate::request::{Begun, Busy, FastPath, Hit, Pending, log, look_up, rejected};
 use saker_http::{HeadView, Method, Status};
 use saker_http1::RejectReason;
-use saker_pipeline::{Body, BodyError, Response, respond};
+use saker_pipeline::{Body, BodyError, Decision, Response, respond};
 use saker_rate_limits::Admission;
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
 use std::rc::Rc;
@@ -37,8 +37,13 @@ impl Exchanges {
         };
         match cached {
             Cached::Answered => {}
-            Cached::Held(admission) => self.dispatch(id, view, end_stream, Some(admission)),
-            Cached::No => self.dispatch(id, view, end_stream, None),
+            Cached::Decided(decision) => {
+                self.dispatch(id, view, end_stream, (None, Some(decision)));
+            }
+            Cached::Held(admission) => {
+                self.dispatch(id, view, end_stream, (Some(admission), None));
+            }
+            Cached::No => self.dispatch(id, view, end_stream, (None, None)),
         }
     }
 
@@ -81,6 +86,7 @@ impl Exchanges {
         let mut hit = match found {
             FastPath::Hit(hit) => hit,
             FastPath::Held(admission) => return Cached::Held(admission),
+            FastPath::Decided(decision) => return Cached::Decided(decision),
             FastPath::Miss => return Cached::No,
         };
         let length = hit.response.body.length();
@@ -273,6 +279,8 @@ impl Exchanges {
 enum Cached {
     /// The response is being sent.
     Answered,
+    /// It goes to an upstream by this decision.
+    Decided(Rc<Decision>),
     /// It has to wait, or is refused.
     Held(Admission),
     No,

@@ -9,6 +9,7 @@ use crate::{
     admission::ConnectionPermit,
     worker::{Draining, Worker},
 };
+use saker_net::steering;
 use saker_quic::{Admission, Recording};
 use saker_telemetry::Metric;
 use std::{net::SocketAddr, path::Path, rc::Rc};
@@ -36,6 +37,15 @@ impl<D: Driver> Admission<ConnectionSlot<D>> for WorkerAdmission<'_> {
         worker.counters.increment(Metric::ConnectionsAccepted);
         worker.counters.add(Metric::ConnectionsOpen, 1);
         Some(ConnectionSlot::new(ConnectionPermit::new(worker)))
+    }
+
+    /// After an upgrade, clients whose first packets waited here for too long send them again, and the
+    /// kernel leads those to the successor; a refusal would be the end. It can't where the id that a
+    /// client chose passes for one of ours.
+    fn is_for_another(&self, connection_id: &[u8]) -> bool {
+        let quic = self.worker.shared.quic();
+        self.worker.is_succeeded.get()
+            && quic.is_some_and(|quic| !steering::is_signed(connection_id, quic.secrets.tag))
     }
 
     fn recording(&mut self, connection_id: &[u8]) -> Option<Recording> {

@@ -218,6 +218,9 @@ impl<D: Driver> EndpointLoop<D> {
                 format_args!("{}, HTTP/3: {error}", self.address),
             ),
         }
+        if *self.address != terms.address {
+            self.address = Arc::new(terms.address.clone());
+        }
         self.terms = terms;
         self.is_qlog_failure_said = false;
     }

@@ -19,7 +19,8 @@ use std::{
 /// Settings of a listener's endpoint; rebuilt after a reload.
 pub struct EndpointSettings {
     pub acceptor: Acceptor,
-    address: Address,
+    /// Address of the listener: another one than the socket's after a reload that has moved it.
+    pub address: Address,
     pub http3: Http3,
     pub settings: Settings,
     /// The settings that clients remember for early data.
@@ -34,18 +35,18 @@ impl EndpointSettings {
     pub fn of<D: Driver>(worker: &Worker, address: &Address) -> Option<EndpointSettings> {
         let services = worker.services();
         let model = &services.generation.model;
-        let listener = model
-            .listeners
-            .iter()
-            .find(|listener| listener.address == *address)?;
+        let Address::Tcp(local) = address else {
+            return None;
+        };
+        let listener = model.listener_of(address, *local)?;
         let http3 = listener.http3.clone()?;
-        let acceptor = worker.tls.borrow().acceptor(address)?.clone();
+        let acceptor = worker.tls.borrow().acceptor(&listener.address)?.clone();
         let certificates = acceptor.identities().version();
         let settings = settings(&http3, &model.limits);
         let promises = promises::<D>(&settings, listener, model);
         Some(EndpointSettings {
             acceptor,
-            address: address.clone(),
+            address: listener.address.clone(),
             http3,
             settings,
             promises,

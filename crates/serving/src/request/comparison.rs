@@ -10,7 +10,9 @@
 use crate::worker::Worker;
 use saker_files::ChangeToken;
 use saker_http::{HeadView, Method};
-use saker_pipeline::{Body, Exchange, Generation, Response, Services, route_cache::Entry};
+use saker_pipeline::{
+    Body, Decision, Exchange, Generation, Response, Services, route_cache::Entry,
+};
 use std::{cell::Cell, rc::Rc, sync::OnceLock};
 
 /// Each of so many hits is compared, unless the environment says otherwise.
@@ -37,6 +39,90 @@ struct Essence {
     body: Option<Vec<u8>>,
 }
 
+/// Outcome that a hit would have led to. The request is dispatched in full.
+pub enum Sampled {
+    Answer(CachedAnswer),
+    Decision(SampledDecision),
+}
+
+impl Sampled {
+    /// Compares it with the outcome of the full dispatch of the same request.
+    ///
+    /// # Panics
+    /// If they differ: the outcome depended on something that was not recorded.
+    pub fn compare(
+        &self,
+        worker: &Worker,
+        services: &Rc<Services>,
+        exchange: &Exchange,
+        response: &Response,
+    ) {
+        match self {
+            Sampled::Answer(answer) => answer.compare(worker, services, exchange, response),
+            Sampled::Decision(decision) => decision.compare(worker, services, exchange, response),
+        }
+    }
+}
+
+/// A decision of the route cache that was not followed.
+pub struct SampledDecision {
+    decision: Rc<Decision>,
+    change_tokens: Box<[ChangeToken]>,
+}
+
+/// Returns the decision of a hit that is to be compared.
+#[inline(always)]
+pub fn sample_decision(
+    generation: &Generation,
+    entry: &Entry,
+    decision: &Rc<Decision>,
+) -> Option<Box<Sampled>> {
+    (cfg!(debug_assertions) && decision.is_of(generation.number) && is_chosen()).then(|| {
+        Box::new(Sampled::Decision(SampledDecision {
+            decision: Rc::clone(decision),
+            change_tokens: entry.change_tokens().into(),
+        }))
+    })
+}
+
+impl SampledDecision {
+    fn compare(
+        &self,
+        worker: &Worker,
+        services: &Rc<Services>,
+        exchange: &Exchange,
+        response: &Response,
+    ) {
+        // Limits count each request, decided or not.
+        let is_limited = exchange.limits.drops_connection
+            || matches!(response.status.0, 413 | 429 | 499 | 503)
+                && !exchange.upstream.is_answered_by_program;
+        let is_of_now = self.decision.is_of(services.generation.number)
+            && Rc::ptr_eq(services, &worker.services.borrow());
+        let full = exchange.cache.kept_decision.as_ref();
+        // Without fields that the client has made up, a head is no longer as it was received, and
+        // full dispatch leaves no decision. Edits of the last phase come after it.
+        let is_edited = full.is_none() && exchange.head.is_edited();
+        if is_limited || is_edited || !is_of_now || !are_current(worker, &self.change_tokens) {
+            return;
+        }
+        assert!(
+            full.is_some_and(|full| full.decision.is_same(&self.decision)),
+            "the route cache and full dispatch decide differently about `{}`\n{}",
+            String::from_utf8_lossy(exchange.head.view().start_line()),
+            fields_of(exchange),
+        );
+    }
+}
+
+/// Returns true if no file has changed.
+fn are_current(worker: &Worker, tokens: &[ChangeToken]) -> bool {
+    let watcher = &worker.shared.watcher;
+    watcher.look();
+    let now_ms = watcher.now_ms();
+    tokens.iter().all(|token| token.is_current(now_ms))
+}
+
 thread_local! {
     static HITS: Cell<u32> = const { Cell::new(0) };
 }
@@ -49,6 +135,14 @@ fn share() -> u32 {
     })
 }
 
+/// Counts a hit, and returns true if it is one of those that are compared.
+fn is_chosen() -> bool {
+    let share = share();
+    let hits = HITS.get().wrapping_add(1);
+    HITS.set(hits);
+    share != 0 && hits.is_multiple_of(share)
+}
+
 /// Returns the answer of a hit that is to be compared.
 #[inline(always)]
 pub fn sample(
@@ -56,7 +150,7 @@ pub fn sample(
     entry: &Entry,
     view: HeadView<'_>,
     response: &Response,
-) -> Option<Box<CachedAnswer>> {
+) -> Option<Box<Sampled>> {
     match cfg!(debug_assertions) {
         true => sampled(generation, entry, view, response),
         false => None,
@@ -68,44 +162,27 @@ fn sampled(
     entry: &Entry,
     view: HeadView<'_>,
     response: &Response,
-) -> Option<Box<CachedAnswer>> {
-    let share = share();
-    if share == 0 {
-        return None;
-    }
-    let hits = HITS.get().wrapping_add(1);
-    HITS.set(hits);
-    let is_chosen = hits.is_multiple_of(share);
+) -> Option<Box<Sampled>> {
     let is_comparable = !entry.throttled && entry.cached_route.is_repeatable();
-    (is_chosen && is_comparable).then(|| {
-        Box::new(CachedAnswer {
+    (is_chosen() && is_comparable).then(|| {
+        Box::new(Sampled::Answer(CachedAnswer {
             generation: generation.number,
             start_line: view.start_line().into(),
             essence: Essence::of(response),
             change_tokens: entry.change_tokens().into(),
-        })
+        }))
     })
 }
 
 impl CachedAnswer {
-    /// Compares the answer with that of the full dispatch of the same request.
-    ///
-    /// # Panics
-    /// If they differ: the outcome depended on something that was not recorded.
-    pub fn compare(
+    fn compare(
         &self,
         worker: &Worker,
         services: &Rc<Services>,
         exchange: &Exchange,
         response: &Response,
     ) {
-        let watcher = &worker.shared.watcher;
-        watcher.look();
-        let now_ms = watcher.now_ms();
-        let is_current = self
-            .change_tokens
-            .iter()
-            .all(|token| token.is_current(now_ms));
+        let is_current = are_current(worker, &self.change_tokens);
         let is_answer = *self.start_line == *exchange.head.view().start_line()
             && response.status.0 < 499
             && !exchange.limits.drops_connection;

@@ -13,7 +13,7 @@ use super::{
 };
 use saker_http::HeadView;
 use saker_pipeline::{
-    Generation, LogFacts, Received, Response, ResponseHead, RouteCache, field_edits,
+    Decision, Generation, LogFacts, Received, Response, ResponseHead, RouteCache, field_edits,
     route_cache::Entry,
 };
 use saker_rate_limits::Admission;
@@ -23,6 +23,8 @@ use std::rc::Rc;
 pub enum FastPath<'r> {
     /// A response that can be sent at once.
     Hit(Hit<'r>),
+    /// The request goes to an upstream: the phases' decision is known.
+    Decided(Rc<Decision>),
     /// The request has to wait, or is refused.
     Held(Admission),
     /// The request has to be dispatched.
@@ -54,6 +56,21 @@ impl Hit<'_> {
     }
 }
 
+/// Writes the lines of the error log that the outcome has. Returns facts of the access log with the id
+/// of these lines.
+fn log_outcome(session: &Session, head: HeadView<'_>, route: &Entry) -> Option<Rc<LogFacts>> {
+    let lines = route.log_lines.as_ref()?;
+    let request = Received {
+        client: &session.client,
+        head,
+    };
+    let facts = route.log_facts.as_ref();
+    let log_facts = facts.map(|facts| Rc::new(facts.of_another()));
+    let id = log_facts.as_ref().map(|facts| Rc::clone(&facts.log_id));
+    lines.log(&request, &id.unwrap_or_default());
+    log_facts
+}
+
 /// Looks a request up in the route cache. The response has the site's field edits already.
 #[inline(always)]
 pub fn look_up<'r>(
@@ -70,8 +87,7 @@ pub fn look_up<'r>(
         client: &session.client,
         head: view,
     };
-    let Some((mut response, route)) =
-        routes.answer(&key, &request, now, saker_net::clock::turn_ms())
+    let Some((response, route)) = routes.answer(&key, &request, now, saker_net::clock::turn_ms())
     else {
         return FastPath::Miss;
     };
@@ -80,6 +96,18 @@ pub fn look_up<'r>(
     {
         return FastPath::Miss;
     }
+    if let Some(decision) = &route.decision {
+        return match comparison::sample_decision(generation, route, decision) {
+            Some(sampled) => {
+                session.sampled = Some(sampled);
+                FastPath::Miss
+            }
+            None => FastPath::Decided(Rc::clone(decision)),
+        };
+    }
+    let Some(mut response) = response else {
+        return FastPath::Miss;
+    };
     let throttled = match route.throttled {
         true => session.throttle(
             generation,
@@ -99,20 +127,10 @@ pub fn look_up<'r>(
         field_edits::apply(&route.settings.fields, response.status, fields);
     }
     if let Some(answer) = comparison::sample(generation, route, view, &response) {
-        session.cached_answer = Some(answer);
+        session.sampled = Some(answer);
         return FastPath::Miss;
     }
-    let mut log_facts = None;
-    if let Some(lines) = &route.log_lines {
-        let request = Received {
-            client: &session.client,
-            head: view,
-        };
-        // The access log shows the id of the lines.
-        log_facts = (route.log_facts.as_ref()).map(|facts| Rc::new(facts.of_another()));
-        let id = log_facts.as_ref().map(|facts| Rc::clone(&facts.log_id));
-        lines.log(&request, &id.unwrap_or_default());
-    }
+    let log_facts = log_outcome(session, view, route);
     FastPath::Hit(Hit {
         response,
         route,

@@ -6,7 +6,10 @@
 use crate::worker::Worker;
 use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, Method, Status, Version};
-use saker_pipeline::{BodyError, Exchange, Key, LogFacts, Outcome, Response, Services, respond};
+use saker_pipeline::{
+    BodyError, CachedRoute, Exchange, KeptDecision, Key, LogFacts, Outcome, Response, Services,
+    respond,
+};
 use std::{rc::Rc, sync::Arc};
 
 /// The key of a request that a cached route may answer: plain GET or HEAD without content, to a
@@ -54,6 +57,13 @@ pub fn remember(
         // The redirect came in between, and what was cached before has been forgotten.
         return;
     }
+    if exchange.cache.decision.is_some() {
+        // What it depends on stands in the entry that it is of.
+        return;
+    }
+    if let Some(kept) = exchange.cache.kept_decision.take() {
+        return remember_decision(worker, exchange, *kept, without_content);
+    }
     let Some(cached_route) = exchange.cache.cached_route.take() else {
         return;
     };
@@ -74,6 +84,7 @@ pub fn remember(
         site_index: exchange.routing.site_index,
         settings: Arc::clone(&exchange.routing.settings),
         cached_route,
+        decision: None,
         change_tokens: std::mem::take(&mut exchange.cache.change_tokens),
         tests: std::mem::take(&mut exchange.cache.request_tests),
         path: exchange.path.clone(),
@@ -84,15 +95,53 @@ pub fn remember(
     worker.route_cache.borrow_mut().insert(&key, outcome);
 }
 
+/// Keeps a decision for later requests.
+fn remember_decision(
+    worker: &Worker,
+    exchange: &Exchange,
+    kept: KeptDecision,
+    without_content: bool,
+) {
+    if !without_content {
+        return;
+    }
+    let key = Key {
+        listener: &exchange.client.listener,
+        host: &kept.received_host,
+        path: &kept.received_path,
+    };
+    let decision = kept.decision;
+    let outcome = Outcome {
+        site_index: decision.site_index,
+        settings: Arc::clone(&decision.settings),
+        cached_route: Rc::clone(&decision) as Rc<dyn CachedRoute>,
+        path: decision.path.to_vec(),
+        decision: Some(decision),
+        change_tokens: kept.change_tokens,
+        tests: kept.tests,
+        log_facts: None,
+        log_lines: None,
+        is_before_limits: false,
+    };
+    worker.route_cache.borrow_mut().insert(&key, outcome);
+}
+
 /// Replaces the response if the request's body was at fault; the handler's response is useless
 /// then.
 pub fn refusal(error: BodyError, response: Response) -> Response {
-    let status = match error {
+    match status_of(error) {
+        Some(status) => respond::built_in_page(Response::new(status)),
+        None => response,
+    }
+}
+
+/// The status of a request whose body is at fault; `None`: the handler's response counts.
+pub fn status_of(error: BodyError) -> Option<Status> {
+    Some(match error {
         BodyError::Malformed => Status::BAD_REQUEST,
         BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
         BodyError::TrailersTooLarge => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
         BodyError::TimedOut => Status::REQUEST_TIMEOUT,
-        BodyError::Gone | BodyError::Source => return response,
-    };
-    respond::built_in_page(Response::new(status))
+        BodyError::Gone | BodyError::Source => return None,
+    })
 }

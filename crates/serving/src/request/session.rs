@@ -3,7 +3,7 @@
 //! Called by: every driver, from admission to the end of the connection.
 
 use super::{
-    comparison::CachedAnswer,
+    comparison::Sampled,
     held_policy::HeldPolicy,
     pace::{self, Accounts, Direction, Pace},
 };
@@ -45,7 +45,7 @@ pub struct Session {
     /// Made when a limit first asks for them.
     accounts: Option<Accounts>,
     /// In debug builds: the answer that the next dispatch is compared with.
-    pub cached_answer: Option<Box<CachedAnswer>>,
+    pub sampled: Option<Box<Sampled>>,
     /// The change of the table of bans that the client was last looked up under.
     bans_seen: u64,
 }
@@ -109,7 +109,7 @@ impl Session {
             idle_timeout_ms: None,
             held_policy: HeldPolicy::default(),
             accounts: None,
-            cached_answer: None,
+            sampled: None,
             bans_seen,
         }
     }
@@ -129,7 +129,7 @@ impl Session {
             idle_timeout_ms: self.idle_timeout_ms,
             held_policy: self.held_policy,
             accounts: self.accounts.take(),
-            cached_answer: None,
+            sampled: None,
             bans_seen: self.bans_seen,
         }
     }
@@ -228,7 +228,7 @@ impl Session {
         self.worker.counters.increment(protocol);
         // Where hosts differ, the host of the HTTP/1 request decides (`stays_at`).
         let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
-        let goes_on = !is_decided || self.may_go_on(self.limits(generation));
+        let goes_on = !is_decided || self.may_go_on(self.limits(generation), protocol);
         match self.is_banned() {
             true => Begun::Banned,
             _ if self.held_policy.is_outdated(&self.client, generation) => Begun::Last,
@@ -366,12 +366,16 @@ impl Session {
         }
         let limits = generation.site_limits(site);
         self.set_idle_timeout(limits.keep_alive_timeout_ms);
-        self.may_go_on(limits)
+        self.may_go_on(limits, Metric::RequestsHttp1)
     }
 
     /// Returns true if limits on requests and age let the connection serve another request.
-    fn may_go_on(&self, limits: &Limits) -> bool {
-        let requests_max = limits.requests_per_connection_max;
+    fn may_go_on(&self, limits: &Limits, protocol: Metric) -> bool {
+        let is_counted = protocol == Metric::RequestsHttp1 || !limits.counts_as_mod_http2;
+        let requests_max = match is_counted {
+            true => limits.requests_per_connection_max,
+            false => 0,
+        };
         let age_ms_max = limits.connection_age_ms_max;
         let is_young = age_ms_max == 0
             || saker_net::clock::monotonic_ms().saturating_sub(self.connection.began_ms)
@@ -387,6 +391,12 @@ impl Session {
     /// Limits on heads and on writing.
     pub fn limits<'s>(&'s self, generation: &'s Generation) -> &'s Limits {
         self.limits.as_deref().unwrap_or(&generation.model.limits)
+    }
+
+    /// Returns true if responses say that the connection stays in HTTP/1.1, too.
+    pub fn says_keep_alive(&self) -> bool {
+        let services = self.worker.services.borrow();
+        self.limits(&services.generation).says_keep_alive
     }
 
     /// Limits on request content: those of the requested host.

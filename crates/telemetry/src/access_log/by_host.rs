@@ -1,12 +1,17 @@
-//! Access logs of many hosts, a file for each, with a limited number of open files.
+//! Access logs of many files: one for each host, or at paths that rules make of the request; with a
+//! limited number of open files.
 //!
-//! Called by: the access log, which puts the host's name and a NUL before each line
+//! Called by: the access log, which puts the host's name, or the path, and a NUL before each line
 //! ([`begin_line`]). A batch is sorted by name, and each file is written once. The least recently
 //! written file is closed for the next.
-//! Caveat: names come from clients. They have been checked for characters valid in a file name, and
-//! unknown hosts share the file `_`.
+//! Caveat: names come from clients. Hosts have been checked for characters valid in a file name, and
+//! unknown ones share the file `_`. Paths stay below their directory, links included, and are opened
+//! with the rights of the server, never with those of the broker.
 
-use super::{line_sink::line_count, open::open_append};
+use super::{
+    line_sink::line_count,
+    open::{LOG_MODE, open_append},
+};
 use crate::{message, report};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,6 +22,9 @@ use std::{
 
 /// Files that are open at a time, for all hosts of one log.
 const OPEN_MAX: usize = 128;
+/// Files that are made at paths of lines: clients may choose them.
+const MADE_MAX: usize = 4096;
+const PATH_BYTES_MAX: usize = 1024;
 /// Stands for the name in a path.
 pub const PLACE: &str = "%{host}";
 /// Name for hosts without a file of their own.
@@ -29,9 +37,20 @@ pub fn begin_line(name: &str, line: &mut Vec<u8>) {
     line.push(BETWEEN);
 }
 
+/// The place of the files.
+#[derive(Debug)]
+enum Place {
+    /// The path of a host's file, with [`PLACE`] in it.
+    Hosts(String),
+    /// The directory below which the paths of lines are.
+    Below(PathBuf),
+}
+
 #[derive(Debug)]
 pub struct HostFiles {
-    pattern: String,
+    place: Place,
+    /// Files that were made here.
+    made: usize,
     open: HashMap<Box<str>, (File, u64)>,
     /// Counts writes.
     clock: u64,
@@ -43,14 +62,24 @@ impl HostFiles {
     /// said at once.
     pub fn open(path: &Path) -> io::Result<HostFiles> {
         let pattern = path.to_str().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-        let mut files = HostFiles {
-            pattern,
+        let mut files = HostFiles::new(Place::Hosts(pattern));
+        files.file(OTHERS)?;
+        Ok(files)
+    }
+
+    /// Files at paths below a directory, which lines name.
+    pub fn below(directory: &Path) -> HostFiles {
+        HostFiles::new(Place::Below(directory.to_owned()))
+    }
+
+    fn new(place: Place) -> HostFiles {
+        HostFiles {
+            place,
+            made: 0,
             open: HashMap::new(),
             clock: 0,
             has_failed: false,
-        };
-        files.file(OTHERS)?;
-        Ok(files)
+        }
     }
 
     /// Number of lines were written.
@@ -59,10 +88,14 @@ impl HostFiles {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let at = line.iter().position(|byte| *byte == BETWEEN);
             let (name, line) = at.map_or((&b""[..], line), |at| (&line[..at], &line[at + 1..]));
-            let name = str::from_utf8(name)
-                .ok()
-                .filter(|name| is_safe(name))
-                .unwrap_or(OTHERS);
+            let name = str::from_utf8(name).ok();
+            let name = match self.place {
+                Place::Hosts(_) => name.filter(|name| is_safe(name)).unwrap_or(OTHERS),
+                Place::Below(_) => match name.filter(|name| is_below(name)) {
+                    Some(name) => name,
+                    None => continue,
+                },
+            };
             by_name.entry(name).or_default().extend_from_slice(line);
         }
         let mut written = 0;
@@ -88,7 +121,14 @@ impl HostFiles {
     fn file(&mut self, name: &str) -> io::Result<&mut File> {
         self.clock += 1;
         if !self.open.contains_key(name) {
-            let file = open_append(&PathBuf::from(self.pattern.replace(PLACE, name)))?;
+            let file = match &self.place {
+                Place::Hosts(pattern) => open_append(&PathBuf::from(pattern.replace(PLACE, name)))?,
+                Place::Below(directory) => {
+                    let (file, is_new) = open_below(directory, name, self.made < MADE_MAX)?;
+                    self.made += usize::from(is_new);
+                    file
+                }
+            };
             if self.open.len() >= OPEN_MAX
                 && let Some(oldest) = self
                     .open
@@ -112,10 +152,55 @@ impl HostFiles {
             self.has_failed = true;
             report::log(
                 &message::LOG_WRITE_FAILED,
-                format_args!("{}: {error}", self.pattern.replace(PLACE, name)),
+                format_args!("{}: {error}", self.place.of(name)),
             );
         }
     }
+}
+
+impl Place {
+    /// The path of a file, for messages.
+    fn of(&self, name: &str) -> String {
+        match self {
+            Place::Hosts(pattern) => pattern.replace(PLACE, name),
+            Place::Below(directory) => directory.join(name).display().to_string(),
+        }
+    }
+}
+
+/// Opens a file below a directory for appending; true: it is new.
+fn open_below(directory: &Path, name: &str, may_make: bool) -> io::Result<(File, bool)> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, directory, folder, Mode::empty())?;
+    // A pipe must not block the worker.
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let below = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let opened = openat2(&folder, name, flags, Mode::empty(), below);
+    let (file, is_new) = match opened {
+        Err(rustix::io::Errno::NOENT) if may_make => {
+            let flags = flags | OFlags::CREATE;
+            let mode = Mode::from_raw_mode(LOG_MODE);
+            (openat2(&folder, name, flags, mode, below)?, true)
+        }
+        Err(rustix::io::Errno::NOENT) => {
+            return Err(io::Error::other("too many log files have been made"));
+        }
+        opened => (opened?, false),
+    };
+    let file = File::from(file);
+    match file.metadata()?.is_file() {
+        true => Ok((file, is_new)),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// A relative path without steps up, and nothing that a terminal would mind.
+fn is_below(path: &str) -> bool {
+    let is_step = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= 255;
+    path.len() <= PATH_BYTES_MAX
+        && path.split('/').all(is_step)
+        && !path.bytes().any(|byte| byte.is_ascii_control())
 }
 
 /// No slash, no dot in front, nothing that a shell or a terminal would mind.
@@ -166,6 +251,53 @@ mod tests {
         assert_eq!(
             fs::read_to_string(folder.join("h7.example.log")).unwrap(),
             "new\n"
+        );
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn paths_stay_below_their_directory() {
+        let folder = folder("below");
+        let inside = folder.join("logs");
+        fs::create_dir_all(inside.join("a.example")).unwrap();
+        std::os::unix::fs::symlink(&folder, inside.join("out")).unwrap();
+        std::os::unix::fs::symlink(folder.join("x.log"), inside.join("link.log")).unwrap();
+        let (here, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(here, inside.join("pipe"), kind, 0o600.into(), 0).unwrap();
+        let mut files = HostFiles::below(&inside);
+        assert_eq!(files.write(&line("a.example/x.log", "one")), 1);
+        assert_eq!(files.write(&line("b.log", "two")), 1);
+        let long = "a".repeat(300);
+        for bad in [
+            "../x.log",
+            "a.example/../../x.log",
+            "/x.log",
+            "",
+            "a//b",
+            "./b",
+            "out/x.log",
+            "link.log",
+            "missing/x.log",
+            "pipe",
+            "a\u{1b}b",
+            &long,
+        ] {
+            assert_eq!(files.write(&line(bad, "bad")), 0, "{bad}");
+        }
+        assert_eq!(files.write(b"no path\n"), 0);
+        assert_eq!(
+            fs::read_to_string(inside.join("a.example/x.log")).unwrap(),
+            "one\n"
+        );
+        assert!(!folder.join("x.log").exists());
+        files.made = MADE_MAX - 1;
+        assert_eq!(files.write(&line("last.log", "x")), 1);
+        assert_eq!(files.write(&line("beyond.log", "x")), 0, "no more are made");
+        files.reopen();
+        assert_eq!(
+            files.write(&line("b.log", "three")),
+            1,
+            "those that are there go on"
         );
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -37,6 +37,8 @@ pub enum LogTarget {
     File(PathBuf),
     /// A file for each host, whose name stands in the path.
     ByHost(PathBuf),
+    /// Files below a directory, whose paths lines begin with.
+    Below(PathBuf),
     /// Command of a log program, without the leading `|`.
     Program(String),
     /// For error logs only.
@@ -137,6 +139,10 @@ impl LogFile {
                     way,
                 })))
             }
+            LogTarget::Below(directory) => Ok(Some(Arc::new(LogFile {
+                name: directory.display().to_string(),
+                way: Way::ByHost(Mutex::new(HostFiles::below(directory))),
+            }))),
             LogTarget::Program(command) => {
                 LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some)
             }

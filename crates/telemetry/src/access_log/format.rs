@@ -8,7 +8,7 @@
 
 use super::item::{Condition, Item, Kind, TimeForm, Unit};
 use super::needs::Needs;
-use super::{LogClock, Record, json, render};
+use super::{Escapes, LogClock, Record, json, render};
 use crate::local_time::check_strftime;
 use saker_http::KnownField;
 use std::fmt;
@@ -38,6 +38,7 @@ impl std::error::Error for FormatError {}
 pub struct Format {
     body: Body,
     needs: Needs,
+    escapes: Escapes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ impl Format {
             "json" => Ok(Format {
                 body: Body::Json,
                 needs: json::NEEDS,
+                escapes: Escapes::Apache,
             }),
             _ if !text.contains('%') => error(
                 0,
@@ -70,6 +72,11 @@ impl Format {
     /// line, and it may hold line ends.
     pub fn parse_items(text: &str) -> Result<Format, FormatError> {
         Format::read(text, true)
+    }
+
+    /// Values of items are written in this form.
+    pub fn with_escapes(self, escapes: Escapes) -> Format {
+        Format { escapes, ..self }
     }
 
     pub fn needs(&self) -> Needs {
@@ -94,9 +101,15 @@ impl Format {
     /// Appends one line with its line end.
     pub fn write(&self, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8>) {
         match &self.body {
-            Body::Items(items) => items
-                .iter()
-                .for_each(|item| render::item(item, record, clock, out)),
+            Body::Items(items) => {
+                for item in items {
+                    let start = out.len();
+                    render::item(item, record, clock, out);
+                    if !matches!(item.kind, Kind::Literal(_)) {
+                        self.escapes.rewrite(out, start);
+                    }
+                }
+            }
             Body::Json => json::object(record, clock, out),
         }
         out.push(b'\n');
@@ -120,6 +133,7 @@ impl Format {
         Ok(Format {
             body: Body::Items(items),
             needs,
+            escapes: Escapes::Apache,
         })
     }
 }
@@ -374,6 +388,7 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         },
         b't' => time(modifiers)?,
         b'T' => Kind::Duration(unit(modifiers)?),
+        b'u' if modifiers.argument == "basic" => Kind::BasicUser,
         b'u' => Kind::User,
         b'U' => Kind::Path {
             last: modifiers.last.unwrap_or(false),

@@ -73,6 +73,8 @@ pub(super) enum Kind {
         form: TimeForm,
     },
     User,
+    /// The user, or else the one that Basic authentication names without proof.
+    BasicUser,
     SiteName,
     HostAsked,
     ConnectionStatus,

@@ -7,6 +7,7 @@
 
 pub mod by_host;
 mod clock;
+mod escapes;
 pub mod file;
 mod format;
 mod item;
@@ -23,6 +24,7 @@ mod rotation;
 mod tests;
 
 pub use clock::LogClock;
+pub use escapes::Escapes;
 pub use file::{Flushed, LogBuffer, LogFile, LogTarget};
 pub use format::{Format, FormatError};
 pub use mask::Mask;

@@ -8,7 +8,7 @@ use super::record::Variables;
 use super::{ConnectionStatus, LogClock, Record};
 use crate::escape::{append_decimal, append_escaped};
 use crate::local_time::{Civil, append_padded, append_strftime};
-use saker_http::{Fields, HeadView, KnownField};
+use saker_http::{Fields, HeadView, KnownField, basic_credentials};
 use std::io::Write as _;
 use std::net::SocketAddr;
 
@@ -60,6 +60,7 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::Path { last: false } => text_or_dash(record.path, out),
         Kind::Time { end, form } => time(record, *end, form, clock, out),
         Kind::User => user(record.user, out),
+        Kind::BasicUser => basic_user(record, out),
         Kind::SiteName => text_or_dash(record.site_name.as_bytes(), out),
         Kind::HostAsked => either(record.host, record.site_name.as_bytes(), out),
         Kind::ConnectionStatus => out.push(connection_status(record.connection_status)),
@@ -224,6 +225,18 @@ fn user(user: Option<&str>, out: &mut Vec<u8>) {
     match user {
         Some("") => out.extend_from_slice(b"\"\""),
         other => value(other.map(str::as_bytes), out),
+    }
+}
+
+/// The verified user, or the one that the client claims to be, as in nginx's `$remote_user`.
+fn basic_user(record: &Record<'_>, out: &mut Vec<u8>) {
+    let claimed = || {
+        let value = record.head?.known(KnownField::Authorization)?;
+        basic_credentials::parse(value).map(|(user, _)| user)
+    };
+    match record.user {
+        Some(user) => text_or_dash(user.as_bytes(), out),
+        None => value(claimed().as_deref(), out),
     }
 }
 

@@ -36,6 +36,17 @@ const SOON: i64 = 7 * 86_400;
 /// Responders are not asked more often about one certificate.
 const RENEWAL_MIN_S: i64 = 5;
 
+/// The OCSP response that handshakes get with a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StapleState {
+    /// Nothing is stapled: it is off, or the certificate names no responder.
+    Off,
+    /// None has come yet, or the last one ran out.
+    Missing,
+    /// Shown until then, in seconds since 1970; one without an end, for good.
+    Until(i64),
+}
+
 #[derive(Debug)]
 pub struct Certificate {
     plain: Arc<CertifiedKey>,
@@ -99,6 +110,16 @@ impl Certificate {
         match &*self.stapled.read().unwrap_or_else(PoisonError::into_inner) {
             Some((stapled, until)) if now() < *until => Arc::clone(stapled),
             _ => Arc::clone(&self.plain),
+        }
+    }
+
+    /// The OCSP response that is shown now.
+    pub fn staple_state(&self) -> StapleState {
+        match &*self.stapled.read().unwrap_or_else(PoisonError::into_inner) {
+            Some((_, until)) if now() < *until => StapleState::Until(*until),
+            Some(_) => StapleState::Missing,
+            None if self.asks.is_some() => StapleState::Missing,
+            None => StapleState::Off,
         }
     }
 

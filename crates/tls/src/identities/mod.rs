@@ -14,7 +14,7 @@ mod problem;
 mod run_time;
 mod table;
 
-pub use certificate::Certificate;
+pub use certificate::{Certificate, StapleState};
 pub use files::Files;
 pub use problem::{LoadProblem, Severity};
 pub use run_time::{Installed, OnDemand, RunTime};
@@ -185,6 +185,7 @@ impl Identities {
                 false => one.facts.dns_names.clone(),
             },
             not_after: one.facts.not_after,
+            staple: one.staple_state(),
         });
         configured.chain(self.run_time.all()).collect()
     }

@@ -1,7 +1,7 @@
 //! Certificates and challenges that come while the server runs. They belong to the process, not to
 //! a configuration.
 
-use super::Certificate;
+use super::{Certificate, StapleState};
 use crate::ACME_TLS_ALPN;
 use rustls::{
     ServerConfig,
@@ -35,6 +35,7 @@ pub struct Installed {
     pub names: Vec<String>,
     /// Seconds since 1970.
     pub not_after: i64,
+    pub staple: StapleState,
 }
 
 impl RunTime {
@@ -88,6 +89,7 @@ impl RunTime {
             let new = || Installed {
                 names: Vec::new(),
                 not_after: certificate.facts.not_after,
+                staple: certificate.staple_state(),
             };
             by_certificate
                 .entry(Arc::as_ptr(certificate))

@@ -204,5 +204,5 @@ fn ten_thousand_sites_load_and_are_taken_over() {
     // Taken over, not read: the key is gone, but unchanged files are what counts.
     let (_, problems) = sites.load_after(Some(&identities));
     assert!(problems.is_empty());
-    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }

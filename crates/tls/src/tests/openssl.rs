@@ -3,7 +3,7 @@
 use super::authority::{Authority, Key, Sites};
 use rcgen::SerialNumber;
 use saker_config::model::ClientCertificates;
-use saker_testkit::{TempDir, require, wait_until};
+use saker_testkit::{OPENSSL_CLIENT, TempDir, require, wait_until};
 use saker_tls::{Acceptor, ServerSession, SessionInfo, State, TlsError};
 use std::{
     io::{Read, Write},
@@ -84,7 +84,8 @@ impl Server {
         command
             .arg("30")
             .arg(openssl)
-            .args(["s_client", "-connect", &self.address])
+            .args(OPENSSL_CLIENT)
+            .args(["-connect", &self.address])
             .args(arguments);
         let mut child = command
             .stdin(Stdio::piped())
@@ -278,10 +279,11 @@ fn renegotiation_is_refused() {
     let server = serve(sites.acceptor());
     let openssl = require("openssl").unwrap();
     let mut command = Command::new("timeout");
-    command
-        .arg("30")
-        .arg(openssl)
-        .args(["s_client", "-connect", &server.address, "-tls1_2"]);
+    command.arg("30").arg(openssl).args(OPENSSL_CLIENT).args([
+        "-connect",
+        &server.address,
+        "-tls1_2",
+    ]);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -302,10 +304,11 @@ fn key_updates() {
     let server = serve(sites.acceptor());
     let openssl = require("openssl").unwrap();
     let mut command = Command::new("timeout");
-    command
-        .arg("30")
-        .arg(openssl)
-        .args(["s_client", "-connect", &server.address, "-tls1_3"]);
+    command.arg("30").arg(openssl).args(OPENSSL_CLIENT).args([
+        "-connect",
+        &server.address,
+        "-tls1_3",
+    ]);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

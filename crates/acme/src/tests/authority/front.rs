@@ -1,6 +1,7 @@
 //! A server before Pebble that counts, changes, delays and refuses.
 
 use super::{Authority, loopback};
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     crypto::aws_lc_rs,
@@ -25,10 +26,15 @@ pub enum Fate {
 
 type Rule = dyn Fn(&str, &str) -> Fate + Send + Sync;
 
+/// Methods and paths.
+type Seen = Mutex<Vec<(String, String)>>;
+
 pub struct Front {
     pub port: u16,
     /// Methods and paths so far.
-    pub seen: Arc<Mutex<Vec<(String, String)>>>,
+    pub seen: Arc<Seen>,
+    /// Payloads of requests for orders (RFC 8555 section 7.4), as JSON.
+    pub orders: Arc<Mutex<Vec<String>>>,
 }
 
 impl Front {
@@ -45,11 +51,17 @@ impl Front {
             Arc::new(rule) as Arc<Rule>,
             Arc::new(Mutex::new(Vec::new())),
         );
-        let also_seen = seen.clone();
+        let (also_seen, orders) = (seen.clone(), Arc::new(Mutex::new(Vec::new())));
+        let kept_orders = Arc::clone(&orders);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (server, client, rule, seen) =
-                    (server.clone(), client.clone(), rule.clone(), seen.clone());
+                let (server, client, rule, seen, orders) = (
+                    server.clone(),
+                    client.clone(),
+                    rule.clone(),
+                    seen.clone(),
+                    Arc::clone(&kept_orders),
+                );
                 thread::spawn(move || {
                     let session = ServerConnection::new(server).unwrap();
                     exchange(
@@ -58,7 +70,7 @@ impl Front {
                         behind,
                         client,
                         &*rule,
-                        &seen,
+                        (&seen, &orders),
                     );
                 });
             }
@@ -66,6 +78,7 @@ impl Front {
         Front {
             port,
             seen: also_seen,
+            orders,
         }
     }
 
@@ -89,12 +102,15 @@ fn exchange(
     behind: u16,
     client: Arc<ClientConfig>,
     rule: &Rule,
-    seen: &Mutex<Vec<(String, String)>>,
+    (seen, orders): (&Seen, &Mutex<Vec<String>>),
 ) {
     let Some((request, method, path)) = read_request(&mut stream) else {
         return;
     };
     seen.lock().unwrap().push((method.clone(), path.clone()));
+    if path == "/order-plz" {
+        orders.lock().unwrap().push(payload(&request));
+    }
     let answer = match rule(&method, &path) {
         Fate::Hang => {
             // Until the client gives up.
@@ -149,7 +165,15 @@ fn read_request(stream: &mut impl Read) -> Option<(Vec<u8>, String, String)> {
     }
 }
 
-/// Pebble 2.4 is older than ARI.
+/// The payload of a signed request (RFC 7515).
+fn payload(request: &[u8]) -> String {
+    let text = String::from_utf8_lossy(request);
+    let encoded = text.split("\"payload\":\"").nth(1).unwrap();
+    let encoded = encoded.split('"').next().unwrap();
+    String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(encoded).unwrap()).unwrap()
+}
+
+/// Pebble 2.4 is older than ARI and profiles.
 fn with_renewal_info(answer: &[u8], port: u16) -> Vec<u8> {
     let text = String::from_utf8_lossy(answer);
     let body = text.split_once("\r\n\r\n").unwrap().1;
@@ -158,6 +182,8 @@ fn with_renewal_info(answer: &[u8], port: u16) -> Vec<u8> {
         &format!("{{\"renewalInfo\": \"https://localhost:{port}/renewal\","),
         1,
     );
+    let profiles = "\"profiles\": {\"classic\": \"usual\", \"shortlived\": \"six days\"},";
+    let body = body.replacen("\"meta\": {", &format!("\"meta\": {{{profiles}"), 1);
     json("200 OK", "", &body).into_bytes()
 }
 

@@ -11,6 +11,7 @@ use crate::{
         access::{credentials, form_content},
         ssl::fake_basic_auth,
     },
+    origin,
     state::{State, state},
 };
 use saker_ap_expr::{
@@ -28,8 +29,7 @@ use saker_http::Status;
 use saker_net::blocking::Answer;
 use saker_pipeline::{Exchange, OutcomeLine};
 use saker_telemetry::{httpd_message::HttpdMessage, message};
-use saker_tls::ClientVerification;
-use std::{fmt, net::IpAddr, rc::Rc, sync::Arc};
+use std::{fmt, rc::Rc, sync::Arc};
 
 /// One request while access is decided; what the decision depends on is collected.
 pub struct AccessRequest<'e> {
@@ -93,69 +93,21 @@ impl<'e> AccessRequest<'e> {
 }
 
 impl AuthRequest for AccessRequest<'_> {
-    fn method(&self) -> &[u8] {
-        self.exchange.head.view().method_token()
+    fn exchange(&self) -> &Exchange {
+        self.exchange
     }
 
-    fn path(&self) -> &[u8] {
-        &self.exchange.path
-    }
-
-    fn target(&self) -> &[u8] {
-        self.exchange.head.view().target_as_sent()
-    }
-
-    fn field(&self, name: &'static str) -> Option<&[u8]> {
-        self.exchange.head.view().first(name)
+    fn exchange_mut(&mut self) -> &mut Exchange {
+        self.exchange
     }
 
     fn filename(&self) -> &[u8] {
         &self.state.filename
     }
 
-    fn now_s(&self) -> i64 {
-        self.exchange.now
-    }
-
-    fn site_index(&self) -> usize {
-        self.exchange.routing.site_index
-    }
-
-    fn client_address(&self) -> IpAddr {
-        self.exchange.client.ip()
-    }
-
-    fn local_address(&self) -> IpAddr {
-        self.exchange.client.local.ip().to_canonical()
-    }
-
-    fn is_tls(&self) -> bool {
-        self.exchange.client.tls
-    }
-
-    fn has_verified_certificate(&self) -> bool {
-        let session = self.exchange.client.session.as_ref();
-        session.is_some_and(|session| session.client_verification == ClientVerification::Success)
-    }
-
-    fn set_client_name(&mut self, name: &str) {
-        self.exchange.client.call_it(name);
-    }
-
-    fn user(&self) -> Option<&str> {
-        self.exchange.access.user.as_deref()
-    }
-
-    fn set_user(&mut self, user: &str) {
-        self.exchange.access.user = Some(user.into());
-    }
-
-    fn has_variable(&self, name: &[u8]) -> bool {
-        self.exchange.environment.first(name).is_some()
-    }
-
-    fn set_variable(&mut self, name: &[u8], value: &[u8]) {
-        self.exchange.environment.set(name, value);
+    fn server(&self) -> (Vec<u8>, u16) {
+        let port = origin::port(self.exchange, self.host);
+        (origin::name(self.exchange, self.host), port)
     }
 
     fn set_authentication_info(&mut self, value: String) {

@@ -1586,16 +1586,6 @@ fn what_operators_decide() {
     one(
         "",
         200,
-        "Cache-Control: max-age=0",
-        Check,
-        RuleSettings {
-            store_expired: true,
-            ..defaults()
-        },
-    );
-    one(
-        "",
-        200,
         "Cache-Control: max-age=0 | ETag: \"a\"",
         Not("stale"),
         RuleSettings {

@@ -1,6 +1,7 @@
 //! Both sides of the edge of every limit, and how buckets leak.
 
 use super::*;
+use crate::hpack::FieldEncoder;
 
 /// Feeds what `make` gives for 0, 1, 2… until a fault; how many went well.
 fn count_until_fault(

@@ -57,7 +57,7 @@ pub struct Request {
     pub reason: bool,
     /// Cookies are sealed: only their names and attributes can be compared.
     pub sealed: bool,
-    /// Options of TLS topics: `@cert:`, `@sni:`, `@tls:`.
+    /// `@digest:`, and options of TLS topics: `@cert:`, `@sni:`, `@tls:`.
     pub options: Vec<(String, String)>,
 }
 
@@ -234,7 +234,7 @@ impl Request {
                 Some(("@body-bytes", count)) => {
                     request.body = Some("x".repeat(count.trim().parse().map_err(|_| "no number")?))
                 }
-                Some((name @ ("@cert" | "@sni" | "@tls"), value)) => {
+                Some((name @ ("@cert" | "@sni" | "@tls" | "@digest"), value)) => {
                     request.options.push((
                         name.trim_start_matches('@').to_owned(),
                         value.trim().to_owned(),

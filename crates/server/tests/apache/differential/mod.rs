@@ -11,6 +11,7 @@ mod backend;
 mod case;
 mod compare;
 mod differences;
+mod digest;
 mod html;
 mod over_h3;
 mod pair;

@@ -7,7 +7,7 @@
 use super::{
     backend,
     case::{Case, Content, Request, Topic},
-    over_h3, tls,
+    digest, over_h3, tls,
 };
 use crate::operate;
 use saker_testkit::{
@@ -149,6 +149,15 @@ impl Pair {
         tokens: &RefCell<Tokens>,
     ) -> Result<Response, String> {
         let mut request = request.clone();
+        if let Some(credentials) = request.option("digest").map(str::to_owned) {
+            let unproven = Request {
+                options: Vec::new(),
+                ..request.clone()
+            };
+            let challenged = self.ask(address, case, &unproven)?;
+            let proof = digest::authorization(&challenged, &request, &credentials)?;
+            request.fields.push(("Authorization".into(), proof));
+        }
         for (_, value) in &mut request.fields {
             let known = tokens.borrow();
             *value = value

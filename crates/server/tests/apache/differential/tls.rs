@@ -2,7 +2,7 @@
 //! that neither server's library is on both sides.
 
 use super::case::{Case, Request};
-use saker_testkit::{Client, TempDir, require};
+use saker_testkit::{Client, OPENSSL_CLIENT, TempDir, require};
 use std::{
     io,
     net::SocketAddr,
@@ -28,8 +28,7 @@ impl Connection {
         let (ours, theirs) = UnixStream::pair()?;
         let own_name = format!("{}.test", case.name);
         let mut command = Command::new(require("openssl").map_err(io::Error::other)?);
-        command.args([
-            "s_client",
+        command.args(OPENSSL_CLIENT).args([
             "-quiet",
             "-nocommands",
             "-ign_eof",

@@ -7,6 +7,7 @@ pub mod certificates;
 
 use crate::operate::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
+use saker_testkit::pause_process;
 use std::{
     fs,
     io::Write,
@@ -34,6 +35,10 @@ impl Running {
     pub fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+
+    fn pause(&self) {
+        pause_process(self.0.id()).expect("stands still");
     }
 
     fn signal(&self, signal: Signal) {
@@ -152,7 +157,7 @@ impl Mariadb {
 
     /// It keeps its connections, takes new ones in, and says nothing.
     pub fn freeze(&self) {
-        self.process.signal(Signal::STOP);
+        self.process.pause();
     }
 
     pub fn thaw(&self) {
@@ -267,6 +272,43 @@ impl Postgres {
         let mut command = as_postgres(&self.programs.join("postgres"));
         self.process = Running::start(command.args(&self.arguments), "postgresql");
         wait_until("PostgreSQL answers", || self.ask("SELECT 1"));
+    }
+
+    /// Starts again after these statements, of which no client over TCP sees the middle.
+    pub fn start_again_after(&mut self, statements: &str) {
+        let mut command = as_postgres(&self.programs.join("postgres"));
+        command
+            .args(&self.arguments)
+            .args(["-c", "listen_addresses="]);
+        self.process = Running::start(&mut command, "postgresql");
+        wait_until("PostgreSQL answers", || self.ask("SELECT 1"));
+        assert!(self.ask(statements), "{statements}");
+        self.stop();
+        self.start_again();
+    }
+
+    /// All its processes stand still, and their connections stay.
+    pub fn freeze(&self) {
+        self.process.pause();
+        for backend in self.backends() {
+            // One that has just ended is not there any more.
+            let _ = pause_process(backend);
+        }
+    }
+
+    pub fn thaw(&self) {
+        for backend in self.backends().into_iter().map(u32::cast_signed) {
+            let _ = kill_process(Pid::from_raw(backend).expect("not 0"), Signal::CONT);
+        }
+        self.process.signal(Signal::CONT);
+    }
+
+    /// The processes that the first one has started.
+    fn backends(&self) -> Vec<u32> {
+        let first = self.process.0.id();
+        let list = format!("/proc/{first}/task/{first}/children");
+        let list = fs::read_to_string(list).expect("children");
+        list.split_whitespace().flat_map(str::parse).collect()
     }
 
     /// As libpq has it.

@@ -10,7 +10,7 @@
 pub mod site;
 
 use bytes::Bytes;
-use quinn_proto::{ClientConfig, TransportConfig};
+use quinn_proto::{ClientConfig, IdleTimeout, TransportConfig};
 use rustls::{
     NamedGroup,
     client::{
@@ -127,11 +127,12 @@ impl Client {
         let socket = bind();
         let mut config =
             ClientConfig::new(Arc::new(ClientCrypto::new(Arc::clone(&self.tls)).unwrap()));
-        if self.pads {
-            let mut transport = TransportConfig::default();
-            transport.pad_to_mtu(true);
-            config.transport_config(Arc::new(transport));
-        }
+        let mut transport = TransportConfig::default();
+        // The shorter one of both sides' holds (RFC 9000 section 10.1).
+        let idle = Duration::from_millis(self.settings.idle_timeout_ms);
+        transport.max_idle_timeout(IdleTimeout::try_from(idle).ok());
+        transport.pad_to_mtu(self.pads);
+        config.transport_config(Arc::new(transport));
         let server: SocketAddr = server.parse().unwrap();
         let peer = Peer {
             machine: Some(Machine::client(self.limits)),

@@ -3,7 +3,7 @@
 //! Caveat: the authority looks for challenges at 127.0.0.1, where a server listens that orders
 //! nothing itself; those that order listen at other loopback addresses.
 
-use super::{postgres::Engine, redis_server::RedisServer};
+use super::{nats_server::NatsServer, postgres::Engine, redis_server::RedisServer};
 use saker_testkit::{
     Client, Pebble, Saker, ServerProcess, TempDir, require, saker::Builder, wait_until_or,
 };
@@ -208,6 +208,19 @@ fn a_certificate_is_ordered_once_over_postgresql() {
 }
 
 #[test]
+fn a_certificate_is_ordered_once_over_nats() {
+    let nats = NatsServer::start();
+    ordered_once(&nats.url(), || {
+        let streams = ["saker-state", "saker-lent"];
+        let values = streams.iter().flat_map(|stream| {
+            let subjects = nats.subjects(stream).into_iter();
+            subjects.map(|subject| nats.newest(stream, &subject))
+        });
+        values.collect()
+    });
+}
+
+#[test]
 fn a_certificate_is_ordered_once_in_a_folder() {
     let shared = TempDir::new("cluster-shared").unwrap();
     let folder = shared.join("saker");
@@ -235,6 +248,20 @@ fn the_order_of_a_killed_server_is_continued_over_postgresql() {
     continued(&engine.url(), || {
         let names = engine.column("name::bytea", "state");
         names.iter().any(|name| name.starts_with("certificate-"))
+    });
+}
+
+/// Its lock ends because its message stays the same.
+#[test]
+fn the_order_of_a_killed_server_is_continued_over_nats() {
+    let nats = NatsServer::start();
+    continued(&nats.url(), || {
+        let subjects = nats.subjects("saker-state");
+        // The lock is there first: the byte behind its token says that there is a value, too.
+        let is_order = |name: &String| {
+            name.starts_with("saker.state.certificate-") && nats.newest("saker-state", name)[9] == 1
+        };
+        subjects.iter().any(is_order)
     });
 }
 

@@ -3,15 +3,19 @@
 //!
 //! A server has a purge when it has acknowledged it itself, when `--wait` names it, or when it says
 //! that it has read the log to an end at which the purge was in it.
+//! Messages of a server that is cut off go nowhere, and no end is told; the engine restarts without
+//! its data; clocks of the day jump, and servers are killed, stopped, and paused.
 //! `SAKER_CLUSTER_EVENTS=200` is the long run; `SAKER_CLUSTER_SEED` repeats one.
 
 use super::{
     fleet::{Fleet, Node},
+    nats_server::NatsServer,
     peer_certificates::Certificates,
+    postgres,
     redis_server::RedisServer,
     relay::Relay,
 };
-use saker_testkit::{Dice, free_port, wait_until_or};
+use saker_testkit::{Dice, free_port, saker::advance_clock, wait_until_or};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     time::{Duration, Instant},
@@ -20,8 +24,98 @@ use std::{
 const NODES: usize = 5;
 const TARGETS: [&str; 4] = ["/a/1", "/a/2", "/a/3", "/a/4"];
 
+/// The engine of the log, with the ways in which it fails.
+trait Engine {
+    /// URL of it at another address.
+    fn url_at(&self, address: &str) -> String;
+    fn port(&self) -> u16;
+    fn pause(&self);
+    fn go_on(&self);
+    fn kill(&mut self);
+    /// On the same port, without its data.
+    fn start_empty(&mut self);
+}
+
+impl Engine for RedisServer {
+    fn url_at(&self, address: &str) -> String {
+        format!("redis://{address}")
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn pause(&self) {
+        RedisServer::pause(self);
+    }
+
+    fn go_on(&self) {
+        RedisServer::go_on(self);
+    }
+
+    fn kill(&mut self) {
+        RedisServer::kill(self);
+    }
+
+    fn start_empty(&mut self) {
+        self.start_again();
+    }
+}
+
+impl Engine for NatsServer {
+    fn url_at(&self, address: &str) -> String {
+        format!("nats://{address}")
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn pause(&self) {
+        NatsServer::pause(self);
+    }
+
+    fn go_on(&self) {
+        NatsServer::go_on(self);
+    }
+
+    fn kill(&mut self) {
+        NatsServer::kill(self);
+    }
+
+    fn start_empty(&mut self) {
+        NatsServer::start_empty(self);
+    }
+}
+
+impl Engine for postgres::Engine {
+    fn url_at(&self, address: &str) -> String {
+        format!("postgres://saker@{address}/postgres")
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn pause(&self) {
+        self.freeze();
+    }
+
+    fn go_on(&self) {
+        self.thaw();
+    }
+
+    fn kill(&mut self) {
+        self.stop();
+    }
+
+    fn start_empty(&mut self) {
+        self.start_without_tables();
+    }
+}
+
 struct World {
-    redis: RedisServer,
+    engine: Box<dyn Engine>,
     relays: Vec<Relay>,
     fleet: Fleet,
     /// The generation that each server may not fall behind.
@@ -31,20 +125,20 @@ struct World {
 }
 
 impl World {
-    fn start(certificates: &Certificates) -> World {
-        let redis = RedisServer::start();
-        let (port, engine) = (free_port().unwrap(), ([127, 0, 0, 1], redis.port).into());
+    fn start(engine: Box<dyn Engine>, certificates: &Certificates) -> World {
+        let port = free_port().unwrap();
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, engine.port()));
         let relays = (1..=NODES as u8).map(|number| {
             let from = SocketAddr::from((Ipv4Addr::new(127, 0, 0, number), port));
-            Relay::start(from, engine)
+            Relay::start(from, to)
         });
         let relays = relays.collect();
-        let cluster =
-            format!("url = \"redis://127.0.0.{{number}}:{port}\"\nmax_staleness = \"60s\"");
+        let url = engine.url_at(&format!("127.0.0.{{number}}:{port}"));
+        let cluster = format!("url = \"{url}\"\nmax_staleness = \"60s\"");
         let peers = certificates.lines("copied_after = 1\ntimeout = \"2s\"");
         let fleet = Fleet::start_peers_with(&cluster, &peers, NODES as u8);
         World {
-            redis,
+            engine,
             relays,
             fleet,
             floors: [0; NODES],
@@ -56,7 +150,7 @@ impl World {
     /// Something fails, and is back in the end.
     fn event(&mut self, dice: &mut Dice) {
         let at = dice.below(NODES as u64) as usize;
-        let what = match dice.below(7) {
+        let what = match dice.below(8) {
             0 => {
                 self.fleet.nodes[at].kill();
                 self.fleet.nodes[at].start_again();
@@ -68,16 +162,16 @@ impl World {
                 format!("{at} was stopped")
             }
             2 => {
-                self.redis.pause();
+                self.engine.pause();
                 self.purge(dice);
                 self.look();
-                self.redis.go_on();
+                self.engine.go_on();
                 "the engine was paused".into()
             }
             3 => {
-                self.redis.kill();
+                self.engine.kill();
                 self.purge(dice);
-                self.redis.start_again();
+                self.engine.start_empty();
                 "the engine has lost its data".into()
             }
             4 => {
@@ -90,6 +184,11 @@ impl World {
                 self.is_cut[at] = true;
                 self.relays[at].cut();
                 format!("{at} is cut off")
+            }
+            6 => {
+                let seconds = 1 + dice.below(86_400);
+                advance_clock(&self.fleet.nodes[at].dir, seconds).unwrap();
+                format!("the clock of {at} jumped by {seconds} s")
             }
             _ => {
                 self.heal();
@@ -172,6 +271,20 @@ impl World {
 
 #[test]
 fn no_purged_page_is_served_whatever_fails() {
+    whatever_fails(Box::new(RedisServer::start()));
+}
+
+#[test]
+fn no_purged_page_is_served_whatever_fails_on_nats() {
+    whatever_fails(Box::new(NatsServer::start()));
+}
+
+#[test]
+fn no_purged_page_is_served_whatever_fails_on_postgresql() {
+    whatever_fails(Box::new(postgres::Engine::start()));
+}
+
+fn whatever_fails(engine: Box<dyn Engine>) {
     let number = |name: &str, usual: u64| {
         let text = std::env::var(name).ok();
         text.map_or(usual, |text| text.parse().expect("a number"))
@@ -181,7 +294,7 @@ fn no_purged_page_is_served_whatever_fails() {
         number("SAKER_CLUSTER_SEED", 1),
     );
     let certificates = Certificates::make();
-    let (mut world, mut dice) = (World::start(&certificates), Dice::new(seed));
+    let (mut world, mut dice) = (World::start(engine, &certificates), Dice::new(seed));
     for _ in 0..events {
         world.look();
         world.event(&mut dice);

@@ -2,7 +2,8 @@
 
 use super::{origin::Origin, redis_server::RedisServer};
 use saker_testkit::{
-    Client, Response, Saker, ServerProcess, Signal, TempDir, free_port, saker::Builder,
+    Client, Response, Saker, ServerProcess, TempDir, free_port,
+    saker::{Builder, adjustable_clock},
     wait_until_or,
 };
 use serde_json::Value;
@@ -184,6 +185,7 @@ impl Node {
     ) -> Node {
         let dir = TempDir::new("cluster-node").unwrap();
         dir.write("secret", SECRET).unwrap();
+        adjustable_clock(&dir).unwrap();
         let configuration = format!(
             "[server]\nworkers = 2\ntrusted_proxies = [\"127.0.0.0/8\"]\nstate_dir = \"{{dir}}/state\"\nshutdown_timeout = \"1s\"\n\
              [cluster]\n{cluster}\nnode = \"web-{number}\"\n{peers}\
@@ -218,11 +220,11 @@ impl Node {
     }
 
     pub fn pause(&self) {
-        self.process.as_ref().unwrap().signal(Signal::STOP).unwrap();
+        self.process.as_ref().unwrap().pause().unwrap();
     }
 
     pub fn go_on(&self) {
-        self.process.as_ref().unwrap().signal(Signal::CONT).unwrap();
+        self.process.as_ref().unwrap().go_on().unwrap();
     }
 
     /// The address at which it hands out pages.

@@ -116,6 +116,55 @@ fn states_of_others_are_no_servers() {
     assert_eq!(status["nodes"].as_array().unwrap().len(), 2, "{status}");
 }
 
+/// Servers of two versions share the log while they are upgraded one after the other: what the
+/// newer one says that the older ones do not know is no harm, and too much is purged, never too
+/// little.
+#[test]
+fn servers_of_a_newer_version_share_the_log() {
+    let redis = RedisServer::start();
+    let fleet = Fleet::start(&redis, 2);
+    let newer = "00000000000000ff";
+    let announce = |stamp: u64, more: &str| {
+        let state = format!("2 ab web-9 9.0.0 {stamp} 99999999999999-0 0 0 serving{more}");
+        redis.command(&["HSET", "saker:nodes", newer, &state]);
+    };
+    announce(1, "");
+    fleet.fill("/a");
+    announce(2, " peer=127.0.0.9:1 zone=eu later=words");
+    let status = || fleet.nodes[0].status();
+    let listed = |status: &serde_json::Value| {
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        nodes
+            .iter()
+            .any(|node| node["name"] == "web-9" && node["version"] == "9.0.0")
+    };
+    wait_until_or(|| listed(&status()), || status().to_string());
+    // Records of its version, and of ours with a kind of purge that nothing here knows: neither is
+    // half understood.
+    for record in [vec![2; 60], record_of_an_unknown_kind()] {
+        fleet.fill("/a");
+        let changed = fleet.origin.change();
+        let before = clears(&fleet);
+        redis.command_with(&["XADD", "saker:purges", "*", "r"], &record);
+        wait_until_cleared(&fleet, before);
+        fleet.wait_for_generation("/a", changed);
+    }
+    announce(3, " more");
+    purges_work(&fleet);
+    assert!(fleet.nodes.iter().all(|node| node.has_logged("SK1606")));
+}
+
+/// A whole record of this version: of server 9, with number 1, and one purge of kind 250.
+fn record_of_an_unknown_kind() -> Vec<u8> {
+    let mut record = vec![1];
+    record.extend_from_slice(&9_u64.to_le_bytes());
+    record.extend_from_slice(&1_u64.to_le_bytes());
+    record.extend_from_slice(&[250, 1, 2, 3, 4]);
+    let sum = xxhash_rust::xxh3::xxh3_64(&record);
+    record.extend_from_slice(&sum.to_le_bytes());
+    record
+}
+
 /// A directory was copied from one server to another.
 #[test]
 fn two_servers_with_one_id_part_ways() {

@@ -1,4 +1,5 @@
-//! Servers that share the purges of their page caches over a real Redis server.
+//! Servers that share the purges of their page caches over a real Redis server, and over PostgreSQL
+//! and NATS.
 //!
 //! Called by: `cargo test -p saker --test operation cluster::MODULE::`, one module per subject.
 //! Caveat: the servers of a test listen on one port of several loopback addresses, since keys of
@@ -11,6 +12,8 @@ mod clients;
 mod events;
 mod fleet;
 mod hostile;
+mod nats;
+mod nats_server;
 mod origin;
 mod outages;
 mod peer_attacks;
@@ -21,3 +24,5 @@ mod purges;
 mod redis_server;
 mod relay;
 mod secured;
+
+pub use peer_certificates::Certificates;

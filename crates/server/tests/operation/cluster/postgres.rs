@@ -9,9 +9,12 @@ use saker_testkit::{TempDir, free_port, wait_until};
 
 pub struct Engine {
     database: Postgres,
-    port: u16,
+    pub port: u16,
     _dir: TempDir,
 }
+
+const DROP_TABLES: &str = "DROP TABLE IF EXISTS \"saker:purges\", \"saker:nodes\", \"saker:feeds\", \
+                           \"saker:bans\", \"saker:state\", \"saker:locks\";";
 
 impl Engine {
     pub fn start() -> Engine {
@@ -31,6 +34,23 @@ impl Engine {
     pub fn column(&self, name: &str, table: &str) -> Vec<String> {
         let statement = format!("SELECT encode({name}, 'escape') FROM \"saker:{table}\"");
         self.database.column(&statement)
+    }
+
+    pub fn freeze(&self) {
+        self.database.freeze();
+    }
+
+    pub fn thaw(&self) {
+        self.database.thaw();
+    }
+
+    pub fn stop(&mut self) {
+        self.database.stop();
+    }
+
+    /// Begins anew, without its tables.
+    pub fn start_without_tables(&mut self) {
+        self.database.start_again_after(DROP_TABLES);
     }
 
     pub fn url(&self) -> String {
@@ -104,8 +124,7 @@ fn a_dead_engine_and_lost_rows_are_noticed() {
     for statement in [
         "DELETE FROM \"saker:purges\";",
         "TRUNCATE \"saker:purges\" RESTART IDENTITY;",
-        "DROP TABLE \"saker:purges\", \"saker:nodes\", \"saker:feeds\", \"saker:bans\", \
-         \"saker:state\", \"saker:locks\";",
+        DROP_TABLES,
     ] {
         fleet.fill("/a");
         let clears = second.status()["cache_clears"].as_u64().unwrap();

@@ -1,6 +1,6 @@
 //! A Redis server of the test's own, without persistence.
 
-use saker_testkit::{ServerProcess, Signal, TempDir, free_port};
+use saker_testkit::{ServerProcess, TempDir, free_port};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     process::{Command, Output},
@@ -56,13 +56,11 @@ impl RedisServer {
     }
 
     pub fn pause(&self) {
-        let process = self.process.as_ref().unwrap();
-        process.signal(Signal::STOP).unwrap();
+        self.process.as_ref().unwrap().pause().unwrap();
     }
 
     pub fn go_on(&self) {
-        let process = self.process.as_ref().unwrap();
-        process.signal(Signal::CONT).unwrap();
+        self.process.as_ref().unwrap().go_on().unwrap();
     }
 
     /// Output of redis-cli for a command.

@@ -6,7 +6,7 @@ use saker_testkit::{TempDir, wait_until_or};
 use std::path::Path;
 
 /// An authority, and a certificate of its for 127.0.0.1.
-fn certificates(dir: &Path) {
+pub fn certificates(dir: &Path) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();

@@ -3,7 +3,7 @@
 //! Called by: `pages`.
 //! Caveat: the pipe is two FIFOs, so that no debugging port is open while tests run.
 
-use saker_testkit::{PATIENCE, TempDir, require};
+use saker_testkit::{PATIENCE, TempDir, poll, require};
 use serde_json::{Value, json};
 use std::{
     fs::{File, OpenOptions},
@@ -171,17 +171,13 @@ impl Browser {
 
     /// Evaluates until it is true. A page that is going away gives no value.
     pub fn wait_for(&mut self, condition: &str) {
-        let until = Instant::now() + PATIENCE;
         let guarded = format!(
             "(() => {{ try {{ return Boolean({condition}); }} catch (error) {{ return false; }} }})()"
         );
-        while self.evaluate(&guarded) != true {
-            assert!(
-                Instant::now() < until,
-                "{condition} at {}",
-                self.evaluate("location.href + document.body.innerText")
-            );
-            thread::yield_now();
+        let held = poll(PATIENCE, || (self.evaluate(&guarded) == true).then_some(()));
+        if held.is_none() {
+            let page = self.evaluate("location.href + document.body.innerText");
+            panic!("{condition} at {page}");
         }
     }
 

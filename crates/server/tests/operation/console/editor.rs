@@ -256,6 +256,48 @@ fn a_change_can_be_undone_at_once_and_through_the_pages() {
     );
 }
 
+/// The server is killed while it applies: at three points, each as soon as it is seen.
+#[test]
+fn a_kill_while_applying_leaves_the_old_file_or_the_new_one() {
+    for point in ["audit.log", "history", "pending.json"] {
+        let edited = Edited::start(&format!("editor-kill-{}", point.replace('.', "-")));
+        let (before, changed) = (edited.text.clone(), edited.changed());
+        let (address, console) = (
+            edited.fixture.saker.server.address(),
+            edited.fixture.console,
+        );
+        let order = json!({ "file": edited.file, "text": changed, "base": edited.digest });
+        let token = edited.token.clone();
+        let Saker { mut server, dir } = edited.fixture.saker;
+        let mut client = Client::connect(console).unwrap();
+        let order = order.to_string();
+        client
+            .send(format!(
+                "POST /api/v1/configuration/apply HTTP/1.1\r\nHost: {console}\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{order}",
+                order.len()
+            ))
+            .unwrap();
+        wait_until("it is applied", || {
+            dir.join("state/console").join(point).exists()
+        });
+        server.kill().unwrap();
+        let now = fs::read_to_string(dir.join("saker.toml")).unwrap();
+        assert!(now == before || now == changed, "{point}: {now}");
+        // Whichever it was: it starts, and without a confirmation it is the old one in the end.
+        let again = native(&text(console, &Keys::default()));
+        let restarted = again.existing_file("saker.toml").at(address).start_in(&dir);
+        wait_until("the console is back", || Client::connect(console).is_ok());
+        saker_testkit::saker::advance_clock(&dir, 61).unwrap();
+        wait_until_or(
+            || {
+                fs::read_to_string(dir.join("saker.toml")).unwrap() == before
+                    && !dir.join("state/console/pending.json").exists()
+            },
+            || format!("{point}: {}\n{SAKER}", restarted.stderr()),
+        );
+    }
+}
+
 #[test]
 fn a_crash_leaves_a_whole_file_and_the_change_is_undone_after_it() {
     let edited = Edited::start("editor-crash");

@@ -1,5 +1,6 @@
 //! A server with a console, and a client of it.
 
+use crate::console::schemas;
 use crate::operate::{SAKER, folder, native, saker, stdout};
 use saker_testkit::{Client, PATIENCE, Response, Saker, TempDir, free_port, wait_until_or};
 use serde_json::Value;
@@ -79,6 +80,12 @@ impl Fixture {
             .to_owned()
     }
 
+    /// A token of the owner of this site.
+    pub fn owner_token(&self, site: &str) -> String {
+        let words = ["token", "add", "eve", "--role", "owner", "--site", site];
+        self.command(&words, "").trim().to_owned()
+    }
+
     pub fn add_user(&self, name: &str, role: &str, password: &str) {
         self.command(
             &["user", "add", name, "--role", role],
@@ -140,6 +147,7 @@ impl Fixture {
         cookie_of(&self.submit("/link", "", &form))
     }
 
+    /// Calls the API; the answer is as its description says.
     pub fn api(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() {
             String::new()
@@ -153,6 +161,7 @@ impl Fixture {
             &body,
         );
         let answer = serde_json::from_slice(&response.body).unwrap_or_default();
+        schemas::check(method, path, response.status, &answer);
         (response.status, answer)
     }
 }

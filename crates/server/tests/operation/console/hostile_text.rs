@@ -6,6 +6,7 @@ use crate::{
     console::fixture::{Fixture, Keys},
     console::live::Origin,
     operate::folder,
+    tls_site,
 };
 use saker_testkit::{Client, PATIENCE};
 use serde_json::json;
@@ -97,7 +98,7 @@ fn text_of_requests_runs_nowhere() {
     let rows = json!(
         payloads
             .iter()
-            .map(|text| json!({ "text": text, "count": 1, "hits": 1, "misses": 0, "passes": 0 }))
+            .map(|text| json!({ "text": text, "count": 1, "hits": 1, "misses": 0, "passes": 0, "cause": text, "fields": [text], "rule": text, "help": text }))
             .collect::<Vec<_>>()
     );
     browser.evaluate(&format!(
@@ -116,6 +117,110 @@ fn text_of_requests_runs_nowhere() {
     browser.open(&format!("{base}/logs?part=evil.example"));
     browser.wait_for("document.querySelectorAll('.log span').length > 10");
     assert_plain(&mut browser, "logs");
+    assert_eq!(browser.problems(), [""; 0]);
+}
+
+/// The content of cached pages, and the editor with its diagnostics and candidates.
+#[test]
+fn content_and_configurations_run_nowhere() {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let origin = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0; 4096];
+            let count = stream.read(&mut head).unwrap_or_default();
+            let head = String::from_utf8_lossy(&head[..count]).into_owned();
+            let number = head
+                .split(['/', ' '])
+                .find_map(|word| word.parse::<usize>().ok());
+            let body = PAYLOADS
+                .lines()
+                .nth(number.unwrap_or_default())
+                .unwrap_or_default();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Hostile: {body}\r\nCache-Control: public, max-age=600\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let site =
+        format!("cache = true\n[[site.route]]\npath = \"/page/*\"\nproxy = \"http://{origin}\"\n");
+    let keys = Keys {
+        site: &site,
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(folder("console-xss-content"), &keys);
+    let base = format!("http://{}", fixture.console);
+    let mut browser = Browser::start();
+    browser.open(&format!("{base}/link?token={}", fixture.link()));
+    browser.evaluate("document.querySelector('form').requestSubmit()");
+    browser.wait_for("location.pathname === '/' && document.readyState === 'complete'");
+    let token = fixture.token("administrator");
+    let payloads: Vec<&str> = PAYLOADS.lines().collect();
+    for at in 0..payloads.len() {
+        send(&fixture, &format!("/page/{at}"), "a", "b");
+    }
+    let mut found = serde_json::Value::Null;
+    saker_testkit::wait_until("the pages are cached", || {
+        found = fixture
+            .api(
+                &token,
+                "GET",
+                "/api/v1/cache/entries",
+                &serde_json::Value::Null,
+            )
+            .1;
+        found["entries"]
+            .as_array()
+            .is_some_and(|all| all.len() >= payloads.len() - 5)
+    });
+    let entries = found["entries"].as_array().unwrap().iter();
+    let links: Vec<String> = entries
+        .map(|one| format!("/cache/entry?entry={}", one["entry"].as_str().unwrap()))
+        .collect();
+    for part in links.chunks(100) {
+        explanations_are_plain(&mut browser, &json!(part));
+    }
+    // In the live page nothing runs either.
+    browser.open(&format!("{base}{}", links[0]));
+    assert_plain(&mut browser, "entry");
+    // All payloads at once as a configuration: comments, keys, and values.
+    browser.open(&format!("{base}/configuration"));
+    browser.wait_for("document.body.dataset.checked !== undefined");
+    let lines: Vec<String> = payloads
+        .iter()
+        .map(|payload| {
+            format!(
+                "{payload}\n# {payload}\n[[site]]\nroot = '{}'\n",
+                payload.replace('\'', "")
+            )
+        })
+        .collect();
+    // At once: as typed text, so many lines take a browser a while.
+    browser.evaluate(&format!(
+        "text.value = {}; text.dispatchEvent(new InputEvent('input')); 1",
+        json!(lines.concat())
+    ));
+    browser.wait_for("document.body.dataset.checked > 0");
+    browser.evaluate(STRANGE);
+    // Positions of the list of candidates are the script's own.
+    let found = browser.evaluate("strange(document.querySelector('.diagnostics')).concat(strange(document.querySelector('.marks')))");
+    assert_eq!(found, json!([]), "diagnostics");
+    let rows = json!(
+        payloads
+            .iter()
+            .map(|text| json!({ "text": text, "detail": text }))
+            .collect::<Vec<_>>()
+    );
+    browser.evaluate(&format!(
+        "window.fetch = async () => ({{ ok: true, json: async () => ({{ typed: 0, candidates: {rows} }}) }}); \
+         text.dispatchEvent(new KeyboardEvent('keydown', {{ key: ' ', ctrlKey: true, bubbles: true, cancelable: true }})); 1"
+    ));
+    browser.wait_for("document.querySelectorAll('#candidates li').length === 200");
+    let found = browser.evaluate("strange(document.querySelector('#candidates'))");
+    assert_eq!(found, json!([]), "candidates");
     assert_eq!(browser.problems(), [""; 0]);
 }
 
@@ -183,8 +288,100 @@ fn text_of_operators_and_the_cache_runs_nowhere() {
         ));
         links.push(format!("/link?token={one}"));
     }
+    for payload in &payloads {
+        let one = encoded(payload);
+        links.push(format!("/cache/entry?entry={one}"));
+        links.push(format!("/cache/warm?job={one}"));
+    }
     // The browser answers for some at a time: each answer has its time.
     for part in links.chunks(200) {
         explanations_are_plain(&mut browser, &json!(part));
     }
+}
+
+/// Answers of an upstream to its test, in the place of a status line and within one; names that no
+/// upstream, pool, or certificate has, which the page and the audit log show again; and the names
+/// of a certificate.
+#[test]
+fn text_of_servers_and_certificates_runs_nowhere() {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        for (at, mut stream) in listener.incoming().flatten().enumerate() {
+            let payload = PAYLOADS.lines().nth(at / 2 % 200).unwrap_or_default();
+            let answer = match at % 2 {
+                0 => format!("{payload}\r\n\r\n"),
+                _ => format!(
+                    "HTTP/1.1 500 {payload}\r\nX-Hostile: {payload}\r\nContent-Length: 0\r\n\r\n"
+                ),
+            };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let dir = folder("console-xss-servers");
+    let payloads: Vec<&str> = PAYLOADS.lines().collect();
+    tls_site::certificate_with_names(&dir, "site", &payloads);
+    let site = format!(
+        "[site.tls]\ncertificate = \"{{dir}}/site.pem\"\nkey = \"{{dir}}/site.key\"\n\
+         [[listener]]\naddress = \"127.0.0.1:0\"\ntls = true\n\
+         [[site.route]]\npath = \"/app/*\"\nproxy = \"app\"\n[[upstream]]\nname = \"app\"\nservers = [\"{server}\"]\n"
+    );
+    let keys = Keys {
+        site: &site,
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(dir, &keys);
+    let cookie = fixture.administrator();
+    let base = format!("http://{}", fixture.console);
+    let mut browser = Browser::start();
+    browser.open(&format!("{base}/link?token={}", fixture.link()));
+    browser.evaluate("document.querySelector('form').requestSubmit()");
+    browser.wait_for("location.pathname === '/' && document.readyState === 'complete'");
+    let encoded =
+        |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02X}")).collect() };
+    let mut pages = Vec::new();
+    let mut submit = |path: &str, form: &str| {
+        let page = fixture.submit(path, &cookie, form);
+        assert!(page.text().contains("</html>"), "{path} {form}");
+        pages.push(page.text().to_owned());
+    };
+    for _ in 0..2 * payloads.len() {
+        submit("/upstreams/test", &format!("upstream=app&member={server}"));
+    }
+    for payload in &payloads {
+        let one = encoded(payload);
+        submit("/upstreams/test", &format!("upstream={one}&member={one}"));
+        submit("/upstreams/php", &format!("pool={one}"));
+        submit("/upstreams/renew", &format!("name={one}"));
+        let form = format!("upstream=app&url={one}&action=add");
+        submit("/upstreams/server", &form);
+        submit("/cache/purge", &format!("expression={one}&tag={one}"));
+    }
+    browser.open(&format!("{base}/upstreams"));
+    browser.evaluate(STRANGE);
+    for part in pages.chunks(100) {
+        let found = browser.evaluate(&format!(
+            "{}.flatMap((page) => strange(new DOMParser().parseFromString(page, 'text/html')))",
+            json!(part)
+        ));
+        assert_eq!(found, json!([]));
+    }
+    for path in ["/upstreams", "/audit", "/"] {
+        browser.open(&format!("{base}{path}"));
+        match path {
+            "/" => browser.wait_for("document.querySelector('#certificates tbody tr')"),
+            "/audit" => browser.wait_for("document.querySelectorAll('tbody tr').length >= 200"),
+            _ => {}
+        }
+        browser.evaluate(STRANGE);
+        // The graphs have styles of their own.
+        let found = browser.evaluate(
+            "(() => { const parts = [...document.querySelectorAll('.panels, main > .card, main > .scroll')]; \
+             return [parts.length > 0, ...parts.flatMap(strange)]; })()",
+        );
+        assert_eq!(found, json!([true]), "{path}");
+    }
+    assert_eq!(browser.problems(), [""; 0]);
 }

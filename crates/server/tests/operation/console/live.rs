@@ -1,8 +1,11 @@
 //! Live views: figures, requests as they finish, and the bounds of event streams.
 
-use crate::console::fixture::Fixture;
-use saker_testkit::{Client, PATIENCE, wait_until_or};
-use serde_json::Value;
+use crate::{
+    console::fixture::{Fixture, Keys},
+    operate::folder,
+};
+use saker_testkit::{Client, PATIENCE, wait_until, wait_until_or};
+use serde_json::{Value, json};
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -224,4 +227,67 @@ fn the_most_frequent_are_counted_while_they_are_asked_for() {
         "{found}"
     );
     assert_eq!(found["clients"][0]["text"], "127.0.0.1", "{found}");
+}
+
+/// Without a field that tells clients what the cache did.
+#[test]
+fn outcomes_of_the_cache_are_counted_by_path_with_causes() {
+    let origin = Origin::start("Cache-Control: no-store\r\nSet-Cookie: session=secret\r\n");
+    let cached = Origin::start("Cache-Control: public, max-age=600\r\n");
+    let site = format!(
+        "cache = true\n[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n\
+         [[site.route]]\npath = \"/page/*\"\nproxy = \"http://{}\"\n",
+        origin.address, cached.address
+    );
+    let keys = Keys {
+        site: &site,
+        ..Keys::default()
+    };
+    let fixture = Fixture::start_in(folder("console-causes"), &keys);
+    let token = fixture.token("viewer");
+    let tops = || fixture.api(&token, "GET", "/api/v1/top", &Value::Null).1;
+    assert_eq!(tops()["passes"], json!([]));
+    let mut client = fixture.saker.connect().unwrap();
+    let mut get = |target: &str| assert_eq!(client.get(target).unwrap().status, 200, "{target}");
+    get("/page/1");
+    wait_until("the page is a hit", || {
+        get("/page/1");
+        tops()["prefixes"][0]["hits"].as_u64() > Some(0)
+    });
+    get("/app/login?password=secret");
+    let found = tops();
+    let prefixes = found["prefixes"].as_array().unwrap();
+    let of = |name: &str| {
+        let mut own = prefixes
+            .iter()
+            .filter(|one| one["text"].as_str().unwrap().ends_with(name));
+        own.next().unwrap_or_else(|| panic!("no {name}: {found}"))
+    };
+    assert_eq!(of("/app/")["passes"], 1, "{found}");
+    assert_eq!(of("/page/")["passes"], 0, "{found}");
+    let pass = &found["passes"][0];
+    assert!(
+        pass["text"].as_str().unwrap().ends_with("/app/: no-store"),
+        "{found}"
+    );
+    assert_eq!(
+        pass["fields"],
+        json!(["response cache-control: no-store"]),
+        "{found}"
+    );
+    // File, line, and column of the route.
+    let rule = pass["rule"].as_str().unwrap();
+    let mut parts = rule.rsplitn(3, ':').skip(1);
+    let line: usize = parts.next().unwrap().parse().unwrap();
+    let text = std::fs::read_to_string(parts.next().unwrap()).unwrap();
+    assert_eq!(text.lines().nth(line - 1), Some("[[site.route]]"), "{rule}");
+    assert!(
+        pass["help"].as_str().unwrap().contains("max-age"),
+        "{found}"
+    );
+    assert!(
+        pass["cause"].as_str().unwrap().contains("no-store"),
+        "{found}"
+    );
+    assert!(!found["passes"].to_string().contains("secret"), "{found}");
 }

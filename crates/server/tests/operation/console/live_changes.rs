@@ -168,16 +168,7 @@ fn redirects_are_in_force_at_once_and_are_the_sites_own() {
     };
     let fixture = Fixture::start_in(dir, &keys);
     let token = fixture.token("administrator");
-    let owner = [
-        "token",
-        "add",
-        "eve",
-        "--role",
-        "owner",
-        "--site",
-        "b.example",
-    ];
-    let owner = fixture.command(&owner, "").trim().to_owned();
+    let owner = fixture.owner_token("b.example");
     let api = |token: &str, path: &str, order: &Value| {
         let path = format!("/api/v1/redirects/{path}");
         fixture.api(token, "POST", &path, order).0

@@ -7,18 +7,25 @@
 //! Out of scope: every route with each role, which the unit tests of the crate try.
 
 mod actions;
-mod browser;
+mod answers;
+pub mod browser;
+mod contract;
 mod editor;
+mod editor_page;
 mod fixture;
 mod hostile_text;
 mod languages;
 mod live;
 mod live_changes;
 mod log_in;
+mod member_tests;
 mod oidc;
 mod owner;
 mod pages;
 mod passkeys;
+mod preview;
 mod purge;
 mod remote;
+pub mod schemas;
+mod secrets;
 mod settings;

@@ -33,16 +33,7 @@ fn owners_see_and_purge_their_site_and_no_other() {
         ..Keys::default()
     };
     let fixture = Fixture::start_in(folder("console-owner"), &keys);
-    let add = [
-        "token",
-        "add",
-        "eve",
-        "--role",
-        "owner",
-        "--site",
-        "a.example",
-    ];
-    let token = fixture.command(&add, "").trim().to_owned();
+    let token = fixture.owner_token("a.example");
     let viewer = fixture.token("viewer");
     // Requests as they finish.
     let mut events = Events::open(&fixture, &token, "/api/v1/requests/events?host=example");
@@ -108,6 +99,46 @@ fn owners_see_and_purge_their_site_and_no_other() {
         &json!({ "all": true, "site": "b.example", "dry_run": true }),
     );
     assert_eq!(counted["pages"], 2, "{counted}");
+    for (expression, own) in [
+        ("req.url ~ .", 2),
+        ("req.http.host == b.example", 0),
+        ("req.url ~ secret", 0),
+    ] {
+        let order = json!({ "bans": [expression], "site": "b.example", "dry_run": true });
+        let (_, counted) = api("POST", "cache/purge", &order);
+        assert_eq!(counted["pages"], own, "{expression}: {counted}");
+    }
+    // They ask about no request: rules and files of other sites are theirs to see in no answer,
+    // whatever host the question has.
+    for question in [
+        "url=/1",
+        "url=http://a.example/1",
+        "url=http://b.example/secret",
+        "url=http://a.example/1&header=Host:+b.example",
+        "url=http://a.example/1&header=Host:+a.example&header=Host:+b.example",
+        "url=//b.example/1&header=X-Forwarded-Host:+b.example",
+    ] {
+        let (status, answer) = api("GET", &format!("explain?{question}"), &Value::Null);
+        assert_eq!(status, 403, "{question}: {answer}");
+        assert!(answer.get("steps").is_none(), "{question}: {answer}");
+    }
+    for path in [
+        "status",
+        "live",
+        "top",
+        "upstreams",
+        "certificates",
+        "bans",
+        "logs",
+        "audit",
+    ] {
+        let (status, answer) = api("GET", path, &Value::Null);
+        assert_eq!(status, 403, "{path}: {answer}");
+        assert!(
+            !answer.to_string().contains("b.example"),
+            "{path}: {answer}"
+        );
+    }
     for order in [
         json!({ "urls": ["/1"], "site": "b.example" }),
         json!({ "bans": ["req.url ~ secret"] }),

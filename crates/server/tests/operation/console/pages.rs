@@ -91,10 +91,25 @@ fn pages_fit_every_screen_without_errors() {
     );
     let token = fixture.token("administrator");
     let mut client = fixture.saker.connect().unwrap();
-    client.get("/page/1").unwrap();
+    client
+        .send("GET /page/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    client.read_response().unwrap();
     let base = format!("http://{}", fixture.console);
     let mut browser = Browser::start();
     let link = format!("{base}/link?token={}", fixture.link());
+    let mut found = serde_json::Value::Null;
+    saker_testkit::wait_until("the page is cached", || {
+        let path = "/api/v1/cache/entries?url=http://localhost/page/1";
+        found = fixture.api(&token, "GET", path, &serde_json::Value::Null).1;
+        found["entries"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    });
+    let entry = format!(
+        "/cache/entry?entry={}",
+        found["entries"][0]["entry"].as_str().unwrap()
+    );
     let pages = [
         ("login", "/login", ""),
         (
@@ -117,6 +132,7 @@ fn pages_fit_every_screen_without_errors() {
             "/cache?url=http://localhost/page/1",
             "document.querySelector('.card') && document.querySelector('table')",
         ),
+        ("entry", &entry, "document.querySelector('.preview pre')"),
         (
             "warm",
             "/cache/warm",
@@ -125,7 +141,7 @@ fn pages_fit_every_screen_without_errors() {
         (
             "configuration",
             "/configuration",
-            "document.querySelector('.editor').value.includes('[console]')",
+            "document.querySelector('.editor').value.includes('[console]') && document.body.dataset.checked !== undefined",
         ),
         (
             "proposal",
@@ -234,6 +250,9 @@ fn pages_of_owners_fit_every_screen_without_errors() {
         browser.open(&format!("{base}/redirects"));
         browser.wait_for("document.querySelector('input[name=site][type=hidden]')");
         assert_fits(&mut browser, "owner-redirects", screen);
+        browser.open(&format!("{base}/cache/warm"));
+        browser.wait_for("document.querySelector('textarea[name=sitemaps]')");
+        assert_fits(&mut browser, "owner-warm", screen);
     }
     // The change, step by step.
     browser.open(&format!("{base}/site"));

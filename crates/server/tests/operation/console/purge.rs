@@ -3,7 +3,7 @@
 use crate::{
     console::fixture::{Fixture, Keys},
     console::live::Origin,
-    operate::folder,
+    operate::{folder, saker, stdout},
 };
 use saker_testkit::wait_until;
 use serde_json::{Value, json};
@@ -42,11 +42,57 @@ fn pages_are_counted_before_they_are_purged() {
         "no purge by mistake"
     );
     assert_eq!(count(all.clone()), Some(2));
+    for (expression, pages) in [("req.url ~ ^/page/", 2), ("obj.http.cache-tag ~ sport", 0)] {
+        let order = json!({ "bans": [expression], "dry_run": true });
+        assert_eq!(count(order), Some(pages), "{expression}");
+        let state_dir = fixture.state_dir();
+        let words = ["purge", "--count", "--ban", expression, "--state-dir"];
+        let printed = stdout(&saker(words.into_iter().chain([state_dir.as_str()])));
+        assert!(
+            printed.starts_with(&format!("{pages} pages, ")),
+            "{printed}"
+        );
+    }
+    assert_eq!(
+        purge(
+            &operator,
+            json!({ "bans": ["req.url ~ ("], "dry_run": true })
+        )
+        .0,
+        400
+    );
     // The page asks before it purges, and shows no form to viewers.
     let cookie = fixture.administrator();
+    for (expression, pages) in [
+        ("req.url+~+/1$", "Purge 1 page?"),
+        ("req.url+~+/none", "Purge 0 pages?"),
+    ] {
+        let form = format!("expression={expression}");
+        let asked = fixture.submit("/cache/purge", &cookie, &form);
+        assert!(asked.text().contains(pages), "{}", asked.text());
+    }
+    let wrong = fixture.submit("/cache/purge", &cookie, "expression=req.url+~~");
+    assert!(
+        !wrong.text().contains("name=\"confirmed\""),
+        "{}",
+        wrong.text()
+    );
+    // An expression removes pages: what asks for stale ones is refused, confirmed or not.
+    let form = "expression=req.url+~+.&soft=yes&confirmed=yes";
+    let refused = fixture.submit("/cache/purge", &cookie, form);
+    assert!(
+        refused.text().contains("never made stale"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(count(all.clone()), Some(2));
     let asked = fixture.submit("/cache/purge", &cookie, "all=yes");
     assert!(asked.text().contains("Purge 2 pages?"), "{}", asked.text());
     assert_eq!(count(all.clone()), Some(2));
+    // As the question's form says it.
+    let form = "expression=req.url+~+/1$&confirmed=yes";
+    fixture.submit("/cache/purge", &cookie, form);
+    assert_eq!(count(all.clone()), Some(1));
     let done = fixture.submit("/cache/purge", &cookie, "all=yes&confirmed=yes");
     assert!(
         done.text().contains("The pages were purged."),

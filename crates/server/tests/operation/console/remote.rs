@@ -2,6 +2,7 @@
 
 use crate::{
     console::fixture::{Fixture, Keys},
+    console::live::Origin,
     operate::{SAKER, folder},
 };
 use saker_testkit::{TempDir, require, wait_until};
@@ -30,7 +31,12 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn commands_work_over_the_api_with_the_rights_of_their_token() {
-    let fixture = Fixture::start("console-remote", "cache = true");
+    let origin = Origin::start("Cache-Control: public, max-age=600\r\n");
+    let site = format!(
+        "cache = true\n[[site.route]]\npath = \"/page/*\"\nproxy = \"http://{}\"\n",
+        origin.address
+    );
+    let fixture = Fixture::start("console-remote", &site);
     let url = format!("http://{}", fixture.console);
     let (viewer, operator, administrator) = (
         fixture.token("viewer"),
@@ -61,6 +67,42 @@ fn commands_work_over_the_api_with_the_rights_of_their_token() {
     done(&["unban", "192.0.2.0/24"], &operator);
     assert!(!done(&["bans"], &viewer).contains("192.0.2.0/24"));
     done(&["reload"], &administrator);
+    // Every route of the API, by its name.
+    assert!(text(&run(&["api"], None)).contains("configuration/check"));
+    assert!(done(&["api", "status"], &viewer).contains("generation"));
+    let host = fixture.saker.server.address();
+    let warmed = format!("http://{host}/page/1");
+    assert!(done(&["api", "explain", &format!("url={warmed}")], &viewer).contains("steps"));
+    let file = fixture.saker.dir.join("saker.toml");
+    let (name, content) = (
+        format!("file={}", file.display()),
+        format!("text=@{}", file.display()),
+    );
+    let checked = done(
+        &["api", "configuration/check", &name, &content],
+        &administrator,
+    );
+    assert!(checked.contains("\"has_errors\": false"), "{checked}");
+    assert!(done(&["cache", "warm", "--quiet", &warmed], &operator).contains('1'));
+    let listed = done(&["cache", "list", "--json"], &viewer);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let entry = listed["entries"][0]["entry"].as_str().unwrap().to_owned();
+    assert_eq!(done(&["cache", "body", &entry], &viewer), "ok\n");
+    for (words, token) in [
+        (&["api", "reload"][..], &operator),
+        (&["api", "nosuch"], &administrator),
+        (&["api", "status", "a=b"], &administrator),
+        (&["api", "explain"], &administrator),
+        (&["cache", "body", "x"], &administrator),
+    ] {
+        let output = remote(words, token);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{words:?}: {}",
+            text(&output)
+        );
+    }
     // Without the right, and what needs the machine.
     for (words, token) in [
         (&["purge", "--all"][..], &viewer),

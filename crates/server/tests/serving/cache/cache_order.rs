@@ -107,6 +107,48 @@ fn what_was_changed_while_it_was_made_is_not_kept() {
     all_say(&origin, "/page", "3");
 }
 
+/// The making of a page begins when the origin is asked, not when its request begins: a purge that
+/// comes while the request is still read has been in force since before the page was made.
+#[test]
+fn what_was_purged_before_it_was_made_is_kept() {
+    let settings = "[site.cache]\nenabled = true\nmethods = [\"QUERY\"]\n\
+                    purge_from = [\"127.0.0.0/8\"]\n";
+    let origin = Origin::with("cache-order-purge", settings, 2, |asked| {
+        ok(&[PUBLIC], &asked.count.to_string())
+    });
+    let mut client = origin.client();
+    let head = "QUERY /page HTTP/1.1\r\nHost: a.example\r\nContent-Type: text/plain\r\n\
+                Content-Length: 1\r\n";
+    client
+        .send(format!("{head}Expect: 100-continue\r\n\r\n"))
+        .unwrap();
+    let goes_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    assert_eq!(
+        client.read_bytes(goes_on.len()).unwrap(),
+        goes_on.as_bytes()
+    );
+    let purged = origin
+        .client()
+        .request("PURGE", "/page", &[("Host", "a.example")]);
+    assert_eq!(purged.unwrap().status, 200);
+    assert_eq!(origin.asked("/page").len(), 0);
+    client.send("x").unwrap();
+    assert_eq!(client.read_response().unwrap().text(), "1");
+    for _ in 0..4 {
+        let mut client = origin.client();
+        client.send(format!("{head}\r\nx")).unwrap();
+        assert_eq!(client.read_response().unwrap().text(), "1");
+    }
+    assert_eq!(origin.asked("/page").len(), 1);
+    // One that comes while it is made still counts.
+    let purged = origin
+        .client()
+        .request("PURGE", "/page", &[("Host", "a.example")]);
+    assert_eq!(purged.unwrap().status, 200);
+    client.send(format!("{head}\r\nx")).unwrap();
+    assert_eq!(client.read_response().unwrap().text(), "2");
+}
+
 fn stat(origin: &Origin) -> String {
     let mut command = std::process::Command::new(crate::operate::SAKER);
     let output = command

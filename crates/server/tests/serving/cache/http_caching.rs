@@ -307,6 +307,22 @@ fn interim_responses_go_on_and_are_not_stored() {
     assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
 }
 
+/// Section 4.3.4: a 304 about another representation validates nothing, and ends the stored page, which
+/// would bring the same answer each time.
+#[test]
+fn a_304_about_something_else_ends_the_page() {
+    let origin = Origin::start("caching-unrelated", "", |asked| {
+        let fields = [("Cache-Control", "no-cache"), ("ETag", "\"old\"")];
+        match asked.field("if-none-match") {
+            Some(_) => answer("304 Not Modified", &[("ETag", "\"new\"")], ""),
+            None => ok(&fields, "page"),
+        }
+    });
+    let status = || origin.get("/", &[]).status;
+    assert_eq!((status(), status()), (200, 502));
+    assert_eq!((status(), origin.asked("/").len()), (200, 3));
+}
+
 /// Queries that the origin calls equivalent share a page, in the cached route as in the look-up,
 /// and it goes with each of its URLs.
 #[test]

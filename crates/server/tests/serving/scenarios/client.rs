@@ -6,7 +6,11 @@
 use super::file::Request;
 use crate::{http3_client, upgrades::Http2};
 use saker_http2::StreamId;
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
+
+/// As long as the clients of the other protocols wait. Shorter than any time limit that is in force
+/// without its key, which would else do for the key where that is taken out.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -68,7 +72,10 @@ impl Client {
     pub fn connect(address: SocketAddr, protocol: Protocol) -> Client {
         match protocol {
             Protocol::Http1 => Client::Http1(address, Vec::new()),
-            Protocol::Http2 => Client::Http2(Box::new(Http2::connect(address).greeted())),
+            Protocol::Http2 => {
+                let client = Http2::connect(address).waiting_at_most(PATIENCE);
+                Client::Http2(Box::new(client.greeted()))
+            }
             Protocol::Http3 => {
                 let client = http3_client::Client::default();
                 Client::Http3(Box::new(client.connect(&address.to_string())))

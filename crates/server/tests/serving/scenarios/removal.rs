@@ -19,6 +19,30 @@ pub struct Removal {
 /// A key in a text: its path, and its bytes.
 type Found = (String, Range<usize>);
 
+/// Tables whose keys are names that a configuration makes up.
+const OF_OWN_NAMES: &[&str] = &[
+    "claims",
+    "concurrent_by_key",
+    "cookie",
+    "environment",
+    "error_pages",
+    "exact",
+    "fields",
+    "header",
+    "headers",
+    "map",
+    "matcher",
+    "prefix",
+    "query",
+    "regex",
+    "requests_by_key",
+    "status_ttl",
+    "suffix",
+    "upstream_headers",
+    "variable",
+    "vars",
+];
+
 /// The scenario without each of its keys, one at a time.
 pub fn removals(scenario: &Scenario) -> Vec<Removal> {
     let names: HashSet<&str> = key_uses().iter().map(|key| key.name).collect();
@@ -75,8 +99,10 @@ fn walk(
     value: &toml::Spanned<DeValue<'_>>,
     found: &mut Vec<Found>,
 ) {
+    let table = outer.rsplit('.').next().unwrap_or_default();
     let path = match outer {
         "" => key.to_owned(),
+        outer if OF_OWN_NAMES.contains(&table) => format!("{outer}.*"),
         outer => format!("{outer}.{key}"),
     };
     let tables: Vec<&DeTable<'_>> = match value.get_ref() {
@@ -126,10 +152,16 @@ fn shown(path: &str) -> String {
             names.remove(1);
         }
     }
-    if names.len() > 2 && matches!(names[1], "matcher") {
-        names.remove(2);
+    names.retain(|name| *name != "*");
+    // A request rate has the same keys wherever it is.
+    let rate = |name: &&str| name.starts_with("requests_");
+    match (
+        names[..names.len() - 1].iter().rposition(rate),
+        names.last(),
+    ) {
+        (Some(_), Some(key)) => format!("request rate.{key}"),
+        _ => names.join("."),
     }
-    names.join(".")
 }
 
 #[test]
@@ -138,7 +170,9 @@ fn keys_are_taken_out_one_by_one() {
         global: "workers = 1\n[[upstream]]\nname = \"a\"\nservers = [\"b\"]\n".into(),
         site: "cache = { ttl = \"1m\", max_size = 5 }\nheaders.X-A = \"b\"\n\
                [[site.route]]\npath = \"/a\"\nmatch = { any = [{ method = \"GET\" }, { host = \"b\" }] }\n\
-               [site.route.limits]\nbody_size = 5\n"
+               [site.route.limits]\nbody_size = 5\n[site.throttle]\n\
+               requests_by_key = { \"$claim{a.b}\" = { rate = \"1/s\", burst = 2 } }\n\
+               [site.matcher.c]\nquery = { to = \"d\" }\n"
             .into(),
         ..Scenario::default()
     };
@@ -156,9 +190,13 @@ fn keys_are_taken_out_one_by_one() {
         ("site.cache.max_size", "cache={ttl=\"1m\"}"),
         ("site.match.any.method", "any=[{},{host"),
         ("site.path", "[[site.route]]\n\nmatch"),
+        ("request rate.burst", "={rate=\"1/s\"}"),
+        ("site.matcher.query", "[site.matcher.c]\n\n"),
         ("server.workers", "[[upstream]]"),
     ] {
         assert!(without(key).contains(part), "{key}: {}", without(key));
     }
     assert!(!without("server.workers").contains("workers"));
+    let is_own_name = |one: &Removal| one.key.ends_with(".to") || one.key.ends_with('*');
+    assert!(!all.iter().any(is_own_name));
 }

@@ -7,9 +7,9 @@
 use super::{Streams, connect, hello, named, rest};
 use crate::{
     operate,
-    tls_site::{certificate, leaf_certificate, openssl},
+    tls_site::{certificate, leaf_certificate, openssl_client},
 };
-use saker_testkit::{ServerProcess, TempDir, free_port, require};
+use saker_testkit::{OPENSSL_CLIENT, ServerProcess, TempDir, free_port, require};
 use std::{
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr},
@@ -46,11 +46,7 @@ fn s_server_with(dir: &TempDir, name: &str, options: &[&str]) -> ServerProcess {
 
 /// The certificate's name that a client sees, and whether it verifies.
 fn seen(address: SocketAddr, name: Option<&str>, authority: &Path) -> String {
-    let mut words = vec![
-        "s_client".to_owned(),
-        "-connect".to_owned(),
-        address.to_string(),
-    ];
+    let mut words = vec!["-connect".to_owned(), address.to_string()];
     match name {
         Some(name) => words.extend(["-servername".to_owned(), name.to_owned()]),
         None => words.push("-noservername".to_owned()),
@@ -60,7 +56,7 @@ fn seen(address: SocketAddr, name: Option<&str>, authority: &Path) -> String {
         authority.to_string_lossy().into_owned(),
     ]);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let output = openssl(&words);
+    let output = openssl_client(&words);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -169,14 +165,8 @@ fn tls_ends_here() {
     let at = streams.address(0).to_string();
     let talk = |more: &[&str]| {
         let mut child = Command::new(require("openssl").unwrap())
-            .args([
-                "s_client",
-                "-quiet",
-                "-verify_return_error",
-                "-connect",
-                &at,
-                "-CAfile",
-            ])
+            .args(OPENSSL_CLIENT)
+            .args(["-quiet", "-verify_return_error", "-connect", &at, "-CAfile"])
             .arg(&authority)
             .args(more)
             .stdin(Stdio::piped())

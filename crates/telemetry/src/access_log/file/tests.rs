@@ -262,7 +262,7 @@ fn a_program_gets_the_lines() {
 
 #[test]
 fn a_stuck_program_drops_lines_and_blocks_nobody() {
-    let file = LogFile::open_target(&LogTarget::Program("sleep 4".to_owned()))
+    let file = LogFile::open_target(&LogTarget::Program("sleep 60".to_owned()))
         .expect("start")
         .expect("a log");
     let batch = b"0123456789abcde\n".repeat(4096);
@@ -275,7 +275,7 @@ fn a_stuck_program_drops_lines_and_blocks_nobody() {
             dropped: sum.dropped + flushed.dropped,
         };
     }
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(50));
     assert!(sum.dropped >= sum.written / 2 && sum.written > 0, "{sum:?}");
     assert_eq!(
         sum.written + sum.dropped,

@@ -1,6 +1,6 @@
-//! TLS to a Redis server: its certificate must be valid for the name in the address.
+//! TLS to an engine: its certificate must be valid for the name in the address.
 //!
-//! Called by: `lib`, for each connection, since files of certificates are renewed.
+//! Called by: the engines, for each connection, since files of certificates are renewed.
 //! Out of scope: certificates of clients.
 
 use rustls::{
@@ -10,7 +10,11 @@ use rustls::{
 };
 use std::{path::Path, sync::Arc};
 
-pub fn config(authorities: Option<&Path>) -> Result<ClientConfig, String> {
+/// TLS for connections to an engine. `authorities`: certificates instead of the system's.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate.
+pub fn tls_client_config(authorities: Option<&Path>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     match authorities {
         Some(path) => {

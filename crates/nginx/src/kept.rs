@@ -1,0 +1,136 @@
+//! State of a request for an upstream before content is chosen, which other requests get in place of
+//! the phases ([`KeptRules`]).
+//!
+//! Called by: `rules`, before the phase `fixups`.
+//! Caveat: every part of the state is looked at, so that one that is added has to be decided about.
+//! Facts of the request that the script and the search of the location look at are recorded as its
+//! tests; fields, URL, and parameters for the upstream are evaluated for each request.
+
+use crate::state::{CHANGES_MAX, State};
+use saker_ap_expr::Spans;
+use saker_nginx_model::{Location, Server};
+use saker_pipeline::{Exchange, Extensions, KeptRules, LogRules};
+use std::{any::Any, rc::Rc, sync::Arc};
+
+struct Kept {
+    server: Arc<Server>,
+    location: Arc<Location>,
+    captures: Option<(Box<[u8]>, Spans)>,
+    is_location_valid: bool,
+    lacks_gzip: bool,
+    log_rules: LogRules,
+}
+
+macro_rules! any {
+    ($($part:ident)*) => { $(*$part)||* };
+}
+
+macro_rules! none {
+    ($($part:ident)*) => { $($part.is_none())&&* };
+}
+
+/// Returns the state, unless it has something of the request besides server and location.
+pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
+    let state = exchange.extensions.get::<Box<State>>()?;
+    let State {
+        server,
+        location,
+        named,
+        captures,
+        values,
+        is_internal,
+        changes_left,
+        is_unparsed,
+        is_location_valid,
+        error_status,
+        has_error_page,
+        error_fields,
+        limit_rate,
+        requests_limited,
+        connections_limited,
+        response,
+        wants_response,
+        wants_content,
+        content,
+        body_file,
+        auth_answer,
+        is_subrequest,
+        is_forwarded,
+        upstream,
+        found,
+        lacks_gzip,
+        slice,
+        has_failed,
+        limit_req_status,
+        limit_conn_status,
+        is_last,
+        user_id_got,
+        user_id_set,
+        is_client_settled,
+        began_ns: _,
+        depth,
+    } = &**state;
+    let conf = &location.conf;
+    // Groups are of the path or the host, which all requests of a decision share.
+    let is_of_all = captures
+        .as_ref()
+        .is_none_or(|(subject, _)| **subject == *exchange.path || **subject == *exchange.host);
+    let is_to_upstream = location.proxied.is_some()
+        && conf.upstreams.pass.is_some()
+        && conf.core.try_files.is_none()
+        && conf.limits.requests.is_none()
+        && conf.limits.connections.is_none();
+    let is_first = *is_unparsed && *changes_left == CHANGES_MAX && *depth == 0;
+    let has_any = any!(is_internal has_error_page requests_limited connections_limited
+        wants_response wants_content is_subrequest is_forwarded has_failed is_client_settled is_last);
+    let is_plain = values.iter().all(Option::is_none)
+        && error_fields.is_empty()
+        && none!(named error_status limit_rate response content body_file auth_answer upstream found
+            slice limit_req_status limit_conn_status user_id_got user_id_set);
+    (is_of_all && is_to_upstream && is_first && !has_any && is_plain).then(|| {
+        Rc::new(Kept {
+            server: Arc::clone(server),
+            location: Arc::clone(location),
+            captures: captures.clone(),
+            is_location_valid: *is_location_valid,
+            lacks_gzip: *lacks_gzip,
+            log_rules: exchange.log.rules.clone(),
+        }) as Rc<dyn KeptRules>
+    })
+}
+
+impl KeptRules for Kept {
+    fn apply(&self, extensions: &mut Extensions, log_rules: &mut LogRules) {
+        let state = State {
+            location: Arc::clone(&self.location),
+            captures: self.captures.clone(),
+            is_location_valid: self.is_location_valid,
+            lacks_gzip: self.lacks_gzip,
+            ..State::new(Arc::clone(&self.server))
+        };
+        extensions.insert(Box::new(state));
+        log_rules.clone_from(&self.log_rules);
+    }
+
+    fn is_same(&self, other: &dyn KeptRules) -> bool {
+        other.as_any().downcast_ref::<Kept>().is_some_and(|other| {
+            Arc::ptr_eq(&self.server, &other.server)
+                && Arc::ptr_eq(&self.location, &other.location)
+                && self.captures == other.captures
+                && self.is_location_valid == other.is_location_valid
+                && self.lacks_gzip == other.lacks_gzip
+                && self.log_rules == other.log_rules
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let subject = self.captures.as_ref();
+        size_of::<Kept>()
+            + subject.map_or(0, |(subject, _)| subject.len())
+            + self.log_rules.decisions.len()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

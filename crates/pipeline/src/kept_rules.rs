@@ -1,0 +1,22 @@
+//! State of a front end's rules that a decision keeps.
+//!
+//! Called by: `phases::decided`, which gives it to the exchanges of later requests; front ends
+//! implement it.
+//! Caveat: it has nothing of the request that it comes from.
+//! Out of scope: what is kept besides (`decision`).
+
+use crate::{Extensions, LogRules};
+use std::any::Any;
+
+/// The part of a decision that rules keep: their state before the phase `fixups`.
+pub trait KeptRules {
+    /// Attaches the state to the exchange of another request, as the phases would.
+    fn apply(&self, extensions: &mut Extensions, log_rules: &mut LogRules);
+
+    /// Returns true if another one says the same.
+    fn is_same(&self, other: &dyn KeptRules) -> bool;
+
+    fn memory_bytes(&self) -> usize;
+
+    fn as_any(&self) -> &dyn Any;
+}

@@ -1,0 +1,210 @@
+//! Decisions about requests that an upstream answers ([`Decision`]): made where nothing that came
+//! before depended on more than recorded tests, and followed by later requests.
+//!
+//! Called by: the phase list, and the content phase.
+//! Caveat: only where the phases have left nothing but their routing: every other part of the
+//! exchange is compared with that of a new one, so that a feature that leaves more keeps full
+//! dispatch. Limits, bans, the size of content, and made-up fields count for each request.
+
+use crate::{
+    Exchange, KeptRules, LogRules, RoutingState, Services,
+    decision::{Decision, KeptDecision},
+    exchange::received_query,
+};
+use saker_config::model::{Action, ModSecurityMode};
+use saker_http::{KnownField, Method};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+/// Gives the exchange what the phases would.
+pub(super) fn apply(decision: &Decision, exchange: &mut Exchange) {
+    let query = received_query(exchange.head.view().target());
+    exchange.query = query.map(<[u8]>::to_vec);
+    for (text, known) in [
+        (&mut exchange.host, &decision.host),
+        (&mut exchange.path, &decision.path),
+    ] {
+        text.clear();
+        text.extend_from_slice(known);
+    }
+    let routing = &mut exchange.routing;
+    routing.site = Arc::clone(&decision.site);
+    routing.site_index = decision.site_index;
+    routing.settings = Arc::clone(&decision.settings);
+    routing.route = decision.route;
+    routing.tried_files = decision.tried_files;
+    routing.captures.clone_from(&decision.captures);
+    routing.encoded_slash = decision.encoded_slash;
+    routing.mapped.clone_from(&decision.mapped);
+    routing.scripts_by_name = decision.scripts_by_name;
+    routing.redirects = decision.redirects;
+    routing.redirects_in_place = decision.redirects_in_place;
+    routing.redirects_max = decision.redirects_max;
+    routing.nesting_max = decision.nesting_max;
+    if let Some(rules) = &decision.rules {
+        rules.apply(&mut exchange.extensions, &mut exchange.log.rules);
+    }
+}
+
+/// Leaves the outcome of the phases in the exchange, if it may serve other requests.
+pub(super) fn keep(exchange: &mut Exchange, services: &Services) {
+    let cache = &exchange.cache;
+    if !cache.request_dependent
+        && is_to_proxy(&exchange.routing)
+        && exchange.extensions.is_empty()
+        && exchange.log.rules == LogRules::default()
+        && cache.environment_tests.is_empty()
+        && cache.kept_decision.is_none()
+    {
+        keep_with(exchange, services, None);
+    }
+}
+
+/// Leaves the outcome of the phases before `fixups` in the exchange, if rules lead it to an upstream
+/// and it may serve other requests. Their state is all that may be attached to the exchange.
+pub(super) fn keep_before_fixups(exchange: &mut Exchange, services: &Services) {
+    if exchange.cache.request_dependent || exchange.extensions.len() != 1 {
+        return;
+    }
+    let rules = services.rules.of(exchange.routing.site_index);
+    if let Some(kept) = rules.kept(exchange) {
+        keep_with(exchange, services, Some(kept));
+    }
+}
+
+fn keep_with(exchange: &mut Exchange, services: &Services, rules: Option<Rc<dyn KeptRules>>) {
+    if exchange.log.trace.is_some()
+        || !is_plain_read(exchange)
+        || services.generation.model.tracing.endpoint.is_some()
+        || !is_kept_by(&exchange.routing)
+        || !is_otherwise_new(exchange)
+    {
+        return;
+    }
+    let routing = &exchange.routing;
+    let decision = Decision {
+        generation: services.generation.number,
+        site_index: routing.site_index,
+        settings: Arc::clone(&routing.settings),
+        site: Arc::clone(&routing.site),
+        route: routing.route,
+        tried_files: routing.tried_files,
+        captures: routing.captures.clone(),
+        encoded_slash: routing.encoded_slash,
+        mapped: routing.mapped.clone(),
+        scripts_by_name: routing.scripts_by_name,
+        redirects: routing.redirects,
+        redirects_in_place: routing.redirects_in_place,
+        redirects_max: routing.redirects_max,
+        nesting_max: routing.nesting_max,
+        host: exchange.host.as_slice().into(),
+        path: exchange.path.as_slice().into(),
+        rules,
+        spare: RefCell::default(),
+    };
+    let cache = &exchange.cache;
+    // Rules of the last phase read the environment, which tests have left empty.
+    let tests = [&*cache.request_tests, &*cache.environment_tests].concat();
+    let view = exchange.head.view();
+    let path = view.target().split(|byte| *byte == b'?').next();
+    let kept = KeptDecision {
+        decision: Rc::new(decision),
+        change_tokens: cache.change_tokens.clone(),
+        tests,
+        received_host: view.known(KnownField::Host).unwrap_or_default().into(),
+        received_path: path.unwrap_or_default().into(),
+    };
+    exchange.cache.kept_decision = Some(Box::new(kept));
+}
+
+/// GET or HEAD for a path as it came, without content.
+fn is_plain_read(exchange: &Exchange) -> bool {
+    let head = &exchange.head;
+    !head.is_edited()
+        // Without a host the server is named by the connection's address.
+        && !exchange.host.is_empty()
+        && matches!(head.view().method(), Method::Get | Method::Head)
+        && head.view().target().first() == Some(&b'/')
+        && exchange.body.is_end()
+        // Certificate authorities may ask for another file each time.
+        && !exchange.path.starts_with(super::CHALLENGES)
+        && has_own_query(exchange)
+}
+
+/// Returns true if the query is the one that the client sent, and not because rules have written the
+/// same.
+fn has_own_query(exchange: &Exchange) -> bool {
+    exchange.query.as_deref() == received_query(exchange.head.view().target())
+        && exchange.routing.redirects == exchange.routing.redirects_in_place
+}
+
+/// Returns true if a proxy route was chosen.
+fn is_to_proxy(routing: &RoutingState) -> bool {
+    let route = routing.route.and_then(|at| routing.site.routes.get(at));
+    route.is_some_and(|route| matches!(route.action, Action::Proxy(_)) && route.request.is_none())
+}
+
+/// Returns true if no feature with a say of its own in each request is on.
+fn is_kept_by(routing: &RoutingState) -> bool {
+    let settings = &routing.settings;
+    let inspects = settings
+        .modsecurity
+        .as_ref()
+        .is_some_and(|modsecurity| modsecurity.mode != ModSecurityMode::Off);
+    settings.links.is_idle()
+        && settings.visitors.is_idle()
+        && settings.throttle.is_idle()
+        && settings.guard.is_none()
+        && settings.auth.is_none()
+        && settings.authorize.is_none()
+        && !settings.cache.is_on
+        && !inspects
+        && routing.named_route.is_none()
+        && routing.handler.is_none()
+        && routing.path_info.is_empty()
+        && routing.nesting == 0
+        && !routing.is_inside
+}
+
+/// Returns true if the phases have left nothing in the exchange but its routing, and what the callers
+/// look at: attached state, rules about logs, and tests of variables.
+fn is_otherwise_new(exchange: &Exchange) -> bool {
+    let (upstream, access, limits, log, cache) = (
+        &exchange.upstream,
+        &exchange.access,
+        &exchange.limits,
+        &exchange.log,
+        &exchange.cache,
+    );
+    exchange.environment.is_empty()
+        && !exchange.environment.varies()
+        && upstream.call.is_none()
+        && !upstream.outlives_client.get()
+        && upstream.internal_redirect.is_none()
+        && upstream.balance_key.is_none()
+        && upstream.route.is_none()
+        && upstream.own_head.is_none()
+        && upstream.own_content.is_none()
+        && access.user.is_none()
+        && access.claims.is_none()
+        && access.auth_state.is_none()
+        && !access.has_authorized_fields
+        && !access.has_identity_fields
+        && !access.is_named_by_file
+        && access.inspection.is_none()
+        && !limits.drops_connection
+        && !limits.closes_connection
+        && limits.idle_timeout_ms.is_none()
+        && limits.keep_alive_s.is_none()
+        && !limits.is_without_chunks
+        && !limits.reflects_content
+        && log.request_id.get().is_none()
+        && log.request_trace.is_none()
+        && log.notes.is_empty()
+        && log.original.is_none()
+        && log.stands_in_for.is_none()
+        && log.outcome_lines.borrow().is_empty()
+        && cache.cached_route.is_none()
+        && cache.head_edits.is_none()
+        && !cache.keeps_answer
+        && !cache.is_shared_page
+}

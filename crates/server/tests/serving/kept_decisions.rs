@@ -1,0 +1,327 @@
+//! Upstreams behind the rules of Apache and nginx: a request that follows a kept decision is told to
+//! the upstream, and answered, as one that goes through all phases, whatever the rules, whatever came
+//! before.
+//!
+//! Each request is sent twice: as it is, and with `Content-Length: 0`, which follows no decision. Rule
+//! sets and requests are generated; the seed is printed with a failure. Every third hit is compared
+//! inside of the server, too. `SAKER_RULE_PAIRS` sets how many pairs are compared.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
+
+use crate::{
+    operate,
+    route_matchers::{Chance, fields_without, hits, upstream},
+};
+use saker_testkit::{
+    Client, Response, Saker, TempDir, apache2::load_modules, free_port, saker::Builder, wait_until,
+};
+use std::{env, net::SocketAddr};
+
+const PAIRS: usize = 400;
+const REQUESTS_PER_SET: usize = 50;
+
+const MODULES: [&str; 10] = [
+    "mpm_event",
+    "authz_core",
+    "authz_host",
+    "access_compat",
+    "alias",
+    "env",
+    "headers",
+    "proxy",
+    "proxy_http",
+    "setenvif",
+];
+
+/// Rules of the host.
+const APACHE_RULES: [&str; 15] = [
+    "SetEnvIf User-Agent bot is_bot",
+    "SetEnvIf X-Tag ^one no-proxy",
+    "SetEnvIf Remote_Addr 127.0.0.2 second=yes",
+    "BrowserMatch Mozilla browser=$0",
+    "RequestHeader set X-Bot bot env=is_bot",
+    "RequestHeader set X-Query %{QUERY_STRING}e",
+    "RequestHeader unset X-Tag",
+    "RequestHeader set X-Second second env=second",
+    "Header set X-Answer \"expr=%{HTTP:X-Tag}\"",
+    "<Location /a/>\nRequire not-a-bot\n</Location>",
+    "<Location /a/b>\nSetEnv place b\nRequestHeader set X-Place %{place}e\n</Location>",
+    "<If \"%{QUERY_STRING} =~ /q=c/\">\nRequire all denied\n</If>",
+    "Redirect 302 /a/c /elsewhere",
+    "<Proxy *>\n<RequireAll>\nRequire all granted\nRequire not ip 127.0.0.3\n</RequireAll>\n</Proxy>",
+    "ProxyPreserveHost On",
+];
+
+const APACHE_PASSES: [&str; 5] = [
+    "ProxyPass /a/c !\nProxyPass /a/ http://UPSTREAM/x/",
+    "ProxyPass /a/ http://UPSTREAM/\nProxyPassReverse /a/ http://UPSTREAM/",
+    "ProxyPassMatch ^/a/(.*)$ http://UPSTREAM/m/$1",
+    "ProxyPass /a/ http://UPSTREAM/n/ nocanon",
+    "<Location /a/>\nProxyPass http://UPSTREAM/l/\n</Location>",
+];
+
+/// Rules of the server, in front of its locations.
+const NGINX_SERVER: [&str; 9] = [
+    "if ($http_user_agent ~ bot) { return 403; }",
+    "if ($arg_q = c) { set $tagged yes; }",
+    "if ($http_cookie ~ \"s=(x.*)\") { set $crumb $1; }",
+    "rewrite ^/a/c(.*)$ /a/b$1?r=2 last;",
+    "set $tagged $http_x_tag;",
+    "deny 127.0.0.3;",
+    "error_page 403 = @refused;",
+    "add_header X-Answer $http_x_tag always;",
+    "proxy_intercept_errors on;",
+];
+
+const NGINX_LOCATION: [&str; 15] = [
+    "proxy_set_header X-Real-IP $remote_addr;",
+    "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
+    "proxy_set_header X-Tagged $tagged-$crumb;",
+    "proxy_set_header X-Device $device;",
+    "proxy_set_header Host $host;",
+    "proxy_set_header X-Query $args;",
+    "if ($http_x_tag = one) { set $crumb tag; }",
+    "if ($device = robot) { return 404; }",
+    "limit_except GET { deny 127.0.0.2; }",
+    "rewrite ^/a/(.*)$ /r/$1 break;",
+    "rewrite ^/a/b /r/none? break;",
+    "try_files $uri @named;",
+    "allow 127.0.0.1; deny 127.0.0.2;",
+    "set $args q=set;",
+    "gzip on;",
+];
+
+const NGINX_PASSES: [&str; 5] = [
+    "proxy_pass http://UPSTREAM;",
+    "proxy_pass http://UPSTREAM/base/;",
+    "proxy_pass http://UPSTREAM/$device;",
+    "proxy_pass http://UPSTREAM/q$is_args$args;",
+    "proxy_pass http://back/base/;",
+];
+
+/// Some of the texts, in the order in which they stand.
+fn some(chance: &mut Chance, of: &[&str], share: usize) -> String {
+    let lines = of.iter().filter(|_| chance.below(share) == 0);
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+fn apache(chance: &mut Chance, upstream: &str) -> Builder {
+    let rules = some(chance, &APACHE_RULES, 4).replace(
+        "Require not-a-bot",
+        "<RequireAll>\nRequire all granted\nRequire not expr %{HTTP:User-Agent} =~ /BOT/\n</RequireAll>",
+    );
+    let pass = chance.one(&APACHE_PASSES);
+    let modules = load_modules(&MODULES);
+    let text = format!(
+        "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nMaxKeepAliveRequests 0\n\
+         DocumentRoot {{dir}}/www\n<Directory {{dir}}/www>\nRequire all granted\n</Directory>\n{rules}{pass}\n"
+    );
+    operate::apache(&text.replace("UPSTREAM", upstream))
+}
+
+fn nginx(chance: &mut Chance, upstream: &str) -> Builder {
+    let server = some(chance, &NGINX_SERVER, 5);
+    let location = some(chance, &NGINX_LOCATION, 5);
+    let pass = chance.one(&NGINX_PASSES);
+    let place = chance.one(&["/a/", "^~ /a/", "~ ^/a/(.*)$"]);
+    let pass = match place.starts_with('~') {
+        // A URL with a path cannot replace a pattern.
+        true if !pass.contains('$') => "proxy_pass http://UPSTREAM/g/$1;",
+        _ => pass,
+    };
+    let text = format!(
+        "worker_processes 1; events {{ }}\nhttp {{ access_log off; keepalive_requests 100000;\n\
+         map $http_user_agent $device {{ default desktop; ~*bot robot; }}\n\
+         upstream back {{ server UPSTREAM; keepalive 4; }}\n\
+         server {{ listen {{address}}; root {{dir}}/www; set $tagged no; set $crumb no;\n{server}\
+         location {place} {{\n{location}{pass} }}\n\
+         location @named {{ proxy_pass http://UPSTREAM; }}\n\
+         location @refused {{ proxy_set_header X-Refused yes; proxy_pass http://UPSTREAM; }} }} }}"
+    );
+    let text = match server.contains("$tagged") || location.contains("$tagged") {
+        true => text,
+        // Without variables that scripts set.
+        false => text.replace("set $tagged no; set $crumb no;", "set $crumb no;"),
+    };
+    let text = match text.matches("$crumb").count() {
+        1 => text.replace("set $crumb no;", ""),
+        _ => text,
+    };
+    operate::nginx(&text.replace("UPSTREAM", upstream)).workers(1)
+}
+
+/// The target and the request fields of one request.
+fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
+    let path = chance.one(&["/a/b", "/a/b", "/a/c", "/a/%62", "/a/d/../b"]);
+    let query = chance.one(&["", "", "?q=a", "?q=c", "?r=1&q=b", "?"]);
+    let values: [(&str, &[&str]); 5] = [
+        ("X-Forwarded-For", &["192.0.2.7"]),
+        ("User-Agent", &["a bot", "Mozilla", "A BOT"]),
+        ("X-Tag", &["one", "two", "other"]),
+        ("Cookie", &["s=x1", "t=1; s=xy", "t=1"]),
+        ("Authorization", &["Basic YTpi", "Basic YzpkCg=="]),
+    ];
+    let mut fields = Vec::new();
+    for (name, values) in values {
+        if chance.below(3) > 0 {
+            fields.push((name, chance.one(values)));
+        }
+    }
+    (format!("{path}{query}"), fields)
+}
+
+/// The parts of a response that must be equal; upstreams may be told of content of no bytes.
+fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<String>) {
+    let fields = fields_without(response, &["date", "content-length"]);
+    let body = String::from_utf8_lossy(&response.body).into_owned();
+    let lines = body
+        .lines()
+        .filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"));
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.sort();
+    (response.status, fields, lines)
+}
+
+/// Sets of rules of a front end, and requests to them.
+fn compare(name: &str, front_end: fn(&mut Chance, &str) -> Builder) {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+    let seed = number("SAKER_RULE_SEED").unwrap_or(0x19_2026);
+    let pairs = number("SAKER_RULE_PAIRS").map_or(PAIRS, |pairs: u64| pairs as usize);
+    let mut chance = Chance(seed);
+    let upstream = upstream().to_string();
+    let mut servers: Vec<Saker> = Vec::new();
+    for set in 0..pairs.div_ceil(REQUESTS_PER_SET) {
+        let dir = TempDir::new(name).unwrap();
+        dir.write("www/a/c", "a file").unwrap();
+        let builder = front_end(&mut chance, &upstream).env("SAKER_COMPARE_HITS", "3");
+        let saker = builder.start(dir);
+        let connect = |from: u8| {
+            let source = SocketAddr::from(([127, 0, 0, from], 0));
+            Client::connect_from(source, saker.server.address()).unwrap()
+        };
+        let mut clients: Vec<Client> = (1..=3).map(connect).collect();
+        for _ in 0..REQUESTS_PER_SET {
+            let from = chance.below(3);
+            let (target, fields) = request(&mut chance);
+            let method = chance.one(&["GET", "GET", "GET", "HEAD"]);
+            let mut ask =
+                |fields: &[(&str, &str)]| clients[from].request(method, &target, fields).unwrap();
+            let answer = ask(&fields);
+            let full = [fields.as_slice(), &[("Content-Length", "0")]].concat();
+            assert_eq!(
+                essence(&answer),
+                essence(&ask(&full)),
+                "seed {seed:#x}, set {set}: {method} {target} {fields:?} from 127.0.0.{}, {}",
+                from + 1,
+                saker.dir.display()
+            );
+        }
+        servers.push(saker);
+    }
+    // Workers report their counts from time to time.
+    wait_until("enough requests followed decisions", || {
+        servers.iter().map(hits).sum::<usize>() > pairs / 30
+    });
+}
+
+#[test]
+fn decisions_of_apache_are_those_of_full_dispatch() {
+    compare("kept-apache", apache);
+}
+
+#[test]
+fn decisions_of_nginx_are_those_of_full_dispatch() {
+    compare("kept-nginx", nginx);
+}
+
+/// Two clients follow one decision; what the upstream is told is of each.
+fn follow(builder: Builder, name: &str) {
+    let dir = TempDir::new(name).unwrap();
+    dir.write("www/index.html", "index").unwrap();
+    let saker = builder.start(dir);
+    let connect = |from: u8| {
+        let source = SocketAddr::from(([127, 0, 0, from], 0));
+        Client::connect_from(source, saker.server.address()).unwrap()
+    };
+    let mut clients = [connect(1), connect(2)];
+    let before = hits(&saker);
+    const ROUNDS: usize = 10;
+    for round in 0..ROUNDS {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let cookie = format!("sid={number}-{round}");
+            let target = format!("/a/x?n={number}-{round}");
+            let response = client.request("GET", &target, &[("Cookie", &cookie)]);
+            let told = String::from_utf8_lossy(&response.unwrap().body).into_owned();
+            let address = format!("127.0.0.{}", number + 1);
+            for expected in [
+                format!("/up/x?n={number}-{round} HTTP/1.1"),
+                cookie,
+                format!("X-Client: {address}"),
+            ] {
+                assert!(told.contains(&expected), "{expected}\n{told}");
+            }
+        }
+        let refused = clients[0].request("GET", "/a/x", &[("User-Agent", "a bot")]);
+        assert_eq!(refused.unwrap().status, 403);
+    }
+    wait_until("all but the first requests are hits", || {
+        hits(&saker) >= before + 2 * ROUNDS - 4
+    });
+}
+
+#[test]
+fn clients_of_apache_share_decisions_and_nothing_else() {
+    let modules = load_modules(&MODULES);
+    follow(
+        operate::apache(&format!(
+            "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nMaxKeepAliveRequests 0\n\
+             DocumentRoot {{dir}}/www\nBrowserMatch bot is_bot\nProxyPass /a/ http://{}/up/\n\
+             RequestHeader set X-Client expr=%{{REMOTE_ADDR}}\n\
+             <Proxy *>\nRequire expr %{{HTTP:User-Agent}} !~ /bot/\n</Proxy>\n",
+            upstream()
+        )),
+        "shared-apache",
+    );
+}
+
+#[test]
+fn clients_of_nginx_share_decisions_and_nothing_else() {
+    follow(
+        operate::nginx(&format!(
+            "worker_processes 1; events {{ }}\nhttp {{ access_log off; keepalive_requests 100000;\n\
+             server {{ listen {{address}}; if ($http_user_agent ~ bot) {{ return 403; }}\n\
+             location /a/ {{ proxy_set_header X-Client $remote_addr; proxy_pass http://{}/up/; }} }} }}",
+            upstream()
+        ))
+        .workers(1),
+        "shared-nginx",
+    );
+}
+
+/// The page of an error is another path of the same request, and has a decision of its own.
+#[test]
+fn error_pages_of_nginx_have_decisions_of_their_own() {
+    let dead = free_port().unwrap();
+    let echo = upstream();
+    let saker = operate::nginx(&format!(
+        "worker_processes 1; events {{ }}\nhttp {{ access_log off; keepalive_requests 100000;\n\
+         upstream dead {{ server 127.0.0.1:{dead} max_fails=0; }}\n\
+         server {{ listen {{address}}; error_page 502 = /err; error_page 504 = @named;\n\
+         location /a/ {{ proxy_pass http://dead; }}\n\
+         location /b/ {{ proxy_pass http://{echo}/up/; }}\n\
+         location = /err {{ internal; proxy_pass http://{echo}; }}\n\
+         location @named {{ proxy_pass http://{echo}; }} }} }}"
+    ))
+    .workers(1)
+    .start(TempDir::new("kept-errors").unwrap());
+    let mut client = Client::connect(saker.server.address()).unwrap();
+    for round in 0..6 {
+        for (target, passed) in [("/a/x", "/err"), ("/b/x", "/up/x"), ("/a/y", "/err")] {
+            let target = format!("{target}?n={round}");
+            let response = client.request("GET", &target, &[]).unwrap();
+            let told = String::from_utf8_lossy(&response.body).into_owned();
+            let path = told.split([' ', '?']).nth(1);
+            assert_eq!(path, Some(passed), "{round}: {target}\n{told}");
+        }
+    }
+}
