@@ -377,7 +377,8 @@ fn successors_may_crash_at_any_moment() {
 fn calls_before_it_listens(trace: &str) -> Vec<(String, usize)> {
     let listening = trace
         .lines()
-        .take_while(|line| !line.contains("\"listening\\n\""));
+        .take_while(|line| !line.contains("\"listening\\n"));
+    assert!(trace.contains("\"listening\\n"), "it never says so");
     let names: Vec<&str> = listening
         .filter_map(|line| Some(line.split_once('(')?.0))
         .filter(|name| {
