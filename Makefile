@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build release demo test test-fast soak check tidy bench lab table fuzz docs site deb rpm image dist packed packed-binary clean
+.PHONY: help run build release demo test test-fast soak formatting check tidy bench lab table fuzz docs site deb rpm image dist packed packed-binary clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -49,9 +49,11 @@ run: build demo
 	@echo "Saker serves demo/site on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/ (Ctrl-C stops it)"
 	@exec "$(TARGET_DIR)/release/saker" serve demo/site --http "$(ADDRESS)" --https "$(TLS_ADDRESS)"
 
-check:
+formatting:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --all --check --manifest-path tools/Cargo.toml
+
+check: formatting
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy $(TOOLS) --workspace --all-targets -- -D warnings
 	$(CARGO) run -q -p xtask -- tidy
@@ -59,10 +61,11 @@ check:
 tidy:
 	$(CARGO) run -q -p xtask -- tidy
 
-test:
+# The same as `check` and all tests: lints come with the build of the tests, which saves a second reading of all
+# dependencies.
+test: formatting
 	tools/install-test-programs
-	$(MAKE) check
-	CARGO="$(CARGO)" tools/run-tests
+	CARGO="$(CARGO)" tools/run-tests --lint
 
 test-fast:
 	CARGO="$(CARGO)" tools/run-tests --fast
