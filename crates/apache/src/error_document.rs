@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 /// Puts the page of the status as it is for this request into the exchange's settings.
 pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status: Status) {
-    let own = peek(exchange).cloned().unwrap_or_default();
-    let local = own.local_or_url().map_or(&*host.defaults, |local| &**local);
-    let Some(expression) = local.core.error_expressions.get(&status.0) else {
+    let local = peek(exchange).and_then(|own| own.local_or_url());
+    let local = local.map_or(&*host.defaults, |local| &**local);
+    let Some(expression) = local.core.error_expressions.get(&status.0).cloned() else {
         return;
     };
     let settings = &exchange.routing.settings;
@@ -26,6 +26,7 @@ pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status:
         return;
     };
     exchange.depends_on_request();
+    let own = peek(exchange).cloned().unwrap_or_default();
     let seen = RequestFacts::new(exchange, &own, host, watcher);
     let mut evaluation = Evaluation::new(&seen);
     let made = match page {

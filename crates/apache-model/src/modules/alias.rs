@@ -564,6 +564,52 @@ mod tests {
     }
 
     #[test]
+    fn targets_of_sections_are_escaped() {
+        for (url, expected) in [
+            (
+                "http://[::1]:8080/a%20b/c d",
+                "http://[::1]:8080/a%2520b/c%20d",
+            ),
+            ("http://x?a b", "http://x?a b"),
+            ("http://x/é#f", "http://x/%c3%a9#f"),
+            ("/a?b\r\nSet-Cookie: c", "/a?b%0d%0aSet-Cookie: c"),
+            ("http://x\r\n.test/a\nb", "http://x.test/a%0ab"),
+            ("", ""),
+        ] {
+            let escaped = escape_before_query(url.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&escaped), expected, "{url:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_expression_gives_is_a_target_or_an_error() {
+        let redirect = Redirect {
+            from: From::Section,
+            to: Some(b"%{env:TO}".as_slice().into()),
+            expression: None,
+            status: 307,
+        };
+        for (to, status, location) in [
+            (Some("/a b"), 307, Some("/a%20b?q")),
+            (Some("https://x/?own"), 307, Some("https://x/?own")),
+            (Some("javascript:alert(1)"), 500, None),
+            (Some("a/b"), 500, None),
+            (Some(""), 500, None),
+            (None, 500, None),
+        ] {
+            let made = redirect.evaluated(to.map(|to| to.as_bytes().to_vec()), Some(b"q"));
+            let found = made
+                .location
+                .map(|to| String::from_utf8_lossy(&to).into_owned());
+            assert_eq!(
+                (made.status, found.as_deref()),
+                (status, location),
+                "{to:?}"
+            );
+        }
+    }
+
+    #[test]
     fn redirects_keep_the_rest_and_the_query() {
         let redirect = Redirect {
             from: From::Prefix(b"/old".as_slice().into()),
