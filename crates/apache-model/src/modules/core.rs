@@ -316,11 +316,10 @@ fn set_error_document(
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let text = node.argument_text();
-    let (number, rest) = text.split_at(
-        text.iter()
-            .position(u8::is_ascii_whitespace)
-            .unwrap_or(text.len()),
-    );
+    let number = text
+        .split(u8::is_ascii_whitespace)
+        .next()
+        .unwrap_or_default();
     let status: u16 = std::str::from_utf8(number)
         .ok()
         .and_then(|number| number.parse().ok())
@@ -331,7 +330,6 @@ fn set_error_document(
             String::from_utf8_lossy(number)
         ));
     }
-    let rest = rest.trim_ascii();
     let word = String::from_utf8_lossy(
         node.arguments()
             .get(1)
