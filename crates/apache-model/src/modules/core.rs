@@ -339,6 +339,7 @@ fn set_error_document(
     .into_owned();
     let page = match word.as_str() {
         "default" => None,
+        text if text.contains(' ') => Some(ErrorPage::Text(text.to_owned())),
         path if path.starts_with('/') => Some(ErrorPage::Path(path.to_owned())),
         url if is_url(url) => Some(ErrorPage::Redirect(url.to_owned())),
         text => Some(ErrorPage::Text(text.to_owned())),
