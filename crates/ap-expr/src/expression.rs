@@ -95,6 +95,27 @@ impl StringExpression {
         all
     }
 
+    /// Evaluates with all parts that are not literally in the text escaped by `escape`.
+    pub fn evaluate_escaped(
+        &self,
+        evaluation: &mut Evaluation<'_>,
+        escape: fn(&[u8], &mut Vec<u8>),
+    ) -> Result<Vec<u8>, EvaluationError> {
+        let parts = match &self.root {
+            Word::Concat(parts) => parts.as_slice(),
+            root => std::slice::from_ref(root),
+        };
+        let mut out = Vec::new();
+        for part in parts {
+            let text = evaluation.string(part, self.options)?;
+            match part {
+                Word::Literal(_) => out.extend_from_slice(&text),
+                _ => escape(&text, &mut out),
+            }
+        }
+        Ok(out)
+    }
+
     pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) -> Result<Vec<u8>, EvaluationError> {
         evaluation.string(&self.root, self.options)
     }

@@ -4,8 +4,9 @@
 use crate::{
     content::content,
     early_hints,
+    facts::RequestFacts,
     file_type::describe,
-    kept_content, listing,
+    kept_content, listing, meta_variables,
     modules::{
         self,
         dir::{bare_folder, folder},
@@ -20,6 +21,7 @@ use crate::{
     webdav,
     worker::ApacheRules,
 };
+use saker_ap_expr::{Evaluation, StringExpression};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_content_filters::catalog;
 use saker_files::{Kind, Watcher};
@@ -36,6 +38,7 @@ pub fn fixups(
     if let Some(work) = peek(exchange).and_then(|state| state.listing.clone()) {
         return listing::go_on(rules, exchange, host, &work);
     }
+    meta_variables::tell_logs(exchange, host);
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else {
         return Verdict::Pass;
     };
@@ -96,7 +99,7 @@ fn of_file(
     modules::env::apply(&local.env, exchange);
     modules::ssl::fixups(exchange, &local);
     modules::usertrack::spot(exchange, &local);
-    if let Some(redirected) = section_redirect(exchange, host, &local) {
+    if let Some(redirected) = section_redirect(exchange, host, watcher, &local) {
         return redirected;
     }
     let folder = match is_webdav {
@@ -139,7 +142,7 @@ fn proxied(
     call::find_path_info(exchange);
     modules::env::apply(&local.env, exchange);
     modules::ssl::fixups(exchange, local);
-    if let Some(redirected) = section_redirect(exchange, host, local) {
+    if let Some(redirected) = section_redirect(exchange, host, watcher, local) {
         return redirected;
     }
     if peek(exchange).is_some_and(|state| state.is_subrequest) {
@@ -202,15 +205,32 @@ fn rest(
 }
 
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.
-fn section_redirect(exchange: &mut Exchange, host: &Host, local: &DirConfig) -> Option<Verdict> {
+fn section_redirect(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &DirConfig,
+) -> Option<Verdict> {
     let own = local
         .alias
         .redirects
         .len()
         .saturating_sub(host.defaults.alias.redirects.len());
+    if own == 0 {
+        return None;
+    }
     let mut of_sections = local.alias.clone();
     of_sections.redirects.truncate(own);
+    let mut redirects = of_sections.redirects.iter();
+    if redirects.any(|redirect| redirect.expression.is_some()) {
+        exchange.depends_on_request();
+    }
+    let evaluate = |expression: &StringExpression| {
+        let state = peek(exchange).cloned().unwrap_or_default();
+        let seen = RequestFacts::new(exchange, &state, host, watcher);
+        expression.evaluate(&mut Evaluation::new(&seen)).ok()
+    };
     of_sections
-        .redirect(&exchange.path, exchange.query.as_deref())
+        .redirect(&exchange.path, exchange.query.as_deref(), evaluate)
         .map(|redirected| redirect_with_query(exchange, host, redirected))
 }

@@ -21,6 +21,7 @@ mod content;
 mod content_filters;
 mod dbd;
 mod early_hints;
+mod error_document;
 mod facts;
 mod file_type;
 mod fixups;

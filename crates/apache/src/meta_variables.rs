@@ -104,6 +104,24 @@ pub fn http2_variables(exchange: &Exchange) -> Vec<(&'static [u8], Vec<u8>)> {
     variables
 }
 
+/// Puts mod_http2's variables into the environment, where a log of the host tells one of them.
+pub fn tell_logs(exchange: &mut Exchange, host: &Host) {
+    let is_told = |name: &[u8]| {
+        let mut logged = host.logged_variables.iter();
+        logged.any(|logged| logged.as_bytes().eq_ignore_ascii_case(name))
+    };
+    if host.logged_variables.is_empty() {
+        return;
+    }
+    for (name, value) in http2_variables(exchange) {
+        if is_told(name) && exchange.environment.first(name).is_none() {
+            // Another request has another stream.
+            exchange.depends_on_request();
+            exchange.environment.set(name, &value);
+        }
+    }
+}
+
 /// As a name of the system's environment: letters, digits and underscores, and no digit first.
 pub fn variable_name(name: &[u8]) -> Cow<'_, [u8]> {
     let is_good = |(at, byte): (usize, &u8)| {

@@ -8,7 +8,7 @@
 //! `fixups`).
 
 use crate::{
-    fixups, kept,
+    error_document, fixups, kept,
     modules::{self, log_debug},
     origin, own_page,
     proxy::forward,
@@ -24,7 +24,7 @@ use saker_config::model::PhpPools;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{
-    Exchange, KeptRules, Response, Rules, Step, TargetPolicy, respond::built_in_page,
+    Body, Exchange, KeptRules, Response, Rules, Step, TargetPolicy, respond::built_in_page,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -131,6 +131,16 @@ impl Rules for ApacheRules {
             url.unwrap_or_else(|| exchange.path.clone()),
             exchange.query.clone(),
         ));
+    }
+
+    fn redirects_error(&self, exchange: &mut Exchange, response: &mut Response) -> bool {
+        if response.status.is_error()
+            && matches!(response.body, Body::Empty)
+            && let Some(host) = self.host(exchange)
+        {
+            error_document::evaluate(exchange, &host, &self.watcher, response.status);
+        }
+        false
     }
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {

@@ -105,10 +105,10 @@ impl ApacheRules {
         if state(exchange).proxied.is_some() {
             return Verdict::Pass;
         }
-        if let Some(redirected) = host
-            .defaults
-            .alias
-            .redirect(&exchange.path, exchange.query.as_deref())
+        if let Some(redirected) =
+            host.defaults
+                .alias
+                .redirect(&exchange.path, exchange.query.as_deref(), |_| None)
         {
             return redirect_with_query(exchange, host, redirected);
         }

@@ -44,7 +44,7 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
 pub fn challenge(context: &mut AuthContext<'_>) -> Option<String> {
     match context.scheme()?.to_ascii_lowercase().as_str() {
         "basic" => Some(basic::challenge(context)),
-        "digest" => Some(digest::challenge(context, false)),
+        "digest" => Some(digest::challenge(context)),
         _ => None,
     }
 }

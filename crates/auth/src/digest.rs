@@ -34,10 +34,17 @@ struct Proof {
     cnonce: String,
     qop: Option<String>,
     count: String,
+    /// The one of the challenge, which its nonce is bound to.
+    opaque: Option<String>,
 }
 
-/// The value of WWW-Authenticate. `stale`: the client need not ask for credentials again.
-pub fn challenge(context: &mut AuthContext<'_>, stale: bool) -> String {
+/// The value of WWW-Authenticate.
+pub fn challenge(context: &mut AuthContext<'_>) -> String {
+    challenge_with(context, None, false)
+}
+
+/// `stale`: the client need not ask for credentials again.
+fn challenge_with(context: &mut AuthContext<'_>, opaque: Option<&str>, stale: bool) -> String {
     let settings = context
         .settings
         .authentication
@@ -45,14 +52,15 @@ pub fn challenge(context: &mut AuthContext<'_>, stale: bool) -> String {
         .clone()
         .unwrap_or_default();
     let realm = context.realm();
-    let nonce = nonce(&realm, context.request.now_s());
+    let nonce = nonce(&realm, opaque, context.request.now_s());
+    let opaque = opaque.map_or(String::new(), |opaque| format!(", opaque=\"{opaque}\""));
     let domain = match settings.domain.is_empty() {
         true => String::new(),
         false => format!(", domain=\"{}\"", quoted(&settings.domain.join(" "))),
     };
     let stale = if stale { ", stale=true" } else { "" };
     format!(
-        "Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{domain}{stale}, qop=\"auth\"",
+        "Digest realm=\"{}\", nonce=\"{nonce}\", algorithm=MD5{opaque}{domain}{stale}, qop=\"auth\"",
         quoted(&realm)
     )
 }
@@ -60,8 +68,21 @@ pub fn challenge(context: &mut AuthContext<'_>, stale: bool) -> String {
 /// Variable of requests whose clients leave the query out of `uri`.
 const QUERY_STRING_HACK: &[u8] = b"AuthDigestEnableQueryStringHack";
 
-fn challenged(context: &mut AuthContext<'_>, stale: bool) -> Authenticated {
-    Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge(context, stale)))
+/// Challenges a client again. One that has named an `opaque` gets one: its own, or a new one where no
+/// challenge had that, and then has nothing to do with the password (as in Apache).
+fn challenged(context: &mut AuthContext<'_>, stale: bool, proof: &Proof) -> Authenticated {
+    let (realm, now_s) = (context.realm(), context.request.now_s());
+    let is_known = age_s(&proof.nonce, &realm, proof.opaque.as_deref(), now_s).is_some();
+    let fresh = nonce(&realm, None, now_s);
+    let opaque = match &proof.opaque {
+        Some(own) if is_known => Some(own.as_str()),
+        // Any text will do, since the nonce is bound to it.
+        Some(_) => fresh.get(NONCE_BYTES - 8..),
+        None => None,
+    };
+    let is_foreign = proof.opaque.is_some() && !is_known;
+    let challenge = challenge_with(context, opaque, stale || is_foreign);
+    Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge))
 }
 
 /// Authenticates by the proof in the Authorization field.
@@ -78,7 +99,7 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     let sent = context.request.field("authorization");
     let Some(proof) = sent.and_then(Proof::parse) else {
         log_unusable(context, sent);
-        return challenged(context, false);
+        return Authenticated::Refused(Status::UNAUTHORIZED, Some(challenge(context)));
     };
     context.request.set_user(&proof.username);
     let uri = proof.uri.as_bytes();
@@ -95,7 +116,7 @@ pub fn authenticate(context: &mut AuthContext<'_>) -> Authenticated {
     }
     if let Some((message, text)) = proof.mismatch(&realm) {
         context.log_httpd(message, format_args!("{text}: {}", context.path()));
-        return challenged(context, false);
+        return challenged(context, false, &proof);
     }
     let own = settings.authentication.digest.clone().unwrap_or_default();
     verify(context, &own, &realm, &proof)
@@ -158,7 +179,7 @@ fn verify(
                 context.path()
             );
             context.log_httpd(&httpd_message::DIGEST_USER_NOT_FOUND, text);
-            return challenged(context, false);
+            return challenged(context, false, proof);
         }
         Ok(Some(hash)) => hash,
     };
@@ -170,21 +191,21 @@ fn verify(
             context.path()
         );
         context.log_httpd(&httpd_message::DIGEST_PASSWORD_MISMATCH, text);
-        return challenged(context, false);
+        return challenged(context, false, proof);
     }
     let (now_s, lifetime_s) = (
         context.request.now_s(),
         settings.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S),
     );
-    let Some(age_s) =
-        age_s(&proof.nonce, realm, now_s).filter(|age| lifetime_s < 0 || *age <= lifetime_s)
-    else {
+    let age_s = proof.nonce_age_s(realm, now_s);
+    let Some(age_s) = age_s.filter(|age| lifetime_s < 0 || *age <= lifetime_s) else {
         let (message, text) = proof.nonce_error(realm, now_s, lifetime_s);
         context.log_httpd(message, format_args!("{text}"));
         // A nonce of another length is not from this server, so it has not expired.
-        return challenged(context, proof.nonce.len() == NONCE_BYTES);
+        return challenged(context, proof.nonce.len() == NONCE_BYTES, proof);
     };
-    let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S).then(|| nonce(realm, now_s));
+    let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S)
+        .then(|| nonce(realm, proof.opaque.as_deref(), now_s));
     let info = proof.confirmation(&hash, next.as_deref());
     context.request.set_authentication_info(info);
     Authenticated::Yes
@@ -241,6 +262,7 @@ impl Proof {
             "cnonce" => self.cnonce = value,
             "qop" => self.qop = Some(value),
             "nc" => self.count = value,
+            "opaque" => self.opaque = Some(value),
             _ => {}
         }
     }
@@ -275,6 +297,11 @@ impl Proof {
         })
     }
 
+    /// Age of its nonce; `None`: it is not from a challenge of this server.
+    fn nonce_age_s(&self, realm: &str, now_s: i64) -> Option<i64> {
+        age_s(&self.nonce, realm, self.opaque.as_deref(), now_s)
+    }
+
     /// Reason why its nonce is invalid or expired.
     fn nonce_error(
         &self,
@@ -283,7 +310,7 @@ impl Proof {
         lifetime_s: i64,
     ) -> (&'static HttpdMessage, String) {
         let nonce = &self.nonce;
-        match age_s(nonce, realm, now) {
+        match self.nonce_age_s(realm, now) {
             _ if nonce.len() != NONCE_BYTES => (
                 &httpd_message::DIGEST_NONCE_LENGTH,
                 format!("invalid nonce {nonce} received - length is not {NONCE_BYTES}"),
@@ -394,11 +421,15 @@ fn target_parts(target: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     )
 }
 
-fn nonce(realm: &str, now_s: i64) -> String {
+fn nonce(realm: &str, opaque: Option<&str>, now_s: i64) -> String {
     let time = base64_encode(&now_s.to_be_bytes());
     let mut hash = Sha1::new_with_prefix(secret());
     hash.update(&time);
     hash.update(realm);
+    if let Some(opaque) = opaque {
+        hash.update([0]);
+        hash.update(opaque);
+    }
     hash.update(secret());
     let digest = hash.finalize();
     let mut text = String::from_utf8_lossy(&time).into_owned();
@@ -409,13 +440,13 @@ fn nonce(realm: &str, now_s: i64) -> String {
 }
 
 /// The age of a nonce. `None`: it is not from this process, or from the future.
-fn age_s(text: &str, realm: &str, now_s: i64) -> Option<i64> {
+fn age_s(text: &str, realm: &str, opaque: Option<&str>, now_s: i64) -> Option<i64> {
     let time = text.get(..12).filter(|_| text.len() == NONCE_BYTES)?;
     let bytes: [u8; 8] = saker_ap_expr::base64_decode(time.as_bytes())
         .try_into()
         .ok()?;
     let made_s = i64::from_be_bytes(bytes);
-    let is_ours = is_same(nonce(realm, made_s).as_bytes(), text.as_bytes());
+    let is_ours = is_same(nonce(realm, opaque, made_s).as_bytes(), text.as_bytes());
     (is_ours && made_s <= now_s).then_some(now_s.saturating_sub(made_s))
 }
 
@@ -466,16 +497,26 @@ mod tests {
 
     #[test]
     fn nonces_have_an_age() {
-        let text = nonce("realm", 1000);
+        let text = nonce("realm", None, 1000);
         assert_eq!(text.len(), NONCE_BYTES);
         assert_eq!(
             (
-                age_s(&text, "realm", 1100),
-                age_s(&text, "other", 1100),
-                age_s(&text, "realm", 999)
+                age_s(&text, "realm", None, 1100),
+                age_s(&text, "other", None, 1100),
+                age_s(&text, "realm", None, 999)
             ),
             (Some(100), None, None)
         );
+        let bound = nonce("realm", Some("5c"), 1000);
+        for (nonce, opaque, expected) in [
+            (&bound, Some("5c"), Some(100)),
+            (&bound, Some("5d"), None),
+            (&bound, Some(""), None),
+            (&bound, None, None),
+            (&text, Some(""), None),
+        ] {
+            assert_eq!(age_s(nonce, "realm", opaque, 1100), expected, "{opaque:?}");
+        }
         for broken in [
             "",
             "x",
@@ -483,7 +524,7 @@ mod tests {
             &text[1..],
             &"é".repeat(26),
         ] {
-            assert_eq!(age_s(broken, "realm", 1100), None, "{broken}");
+            assert_eq!(age_s(broken, "realm", None, 1100), None, "{broken}");
         }
     }
 

@@ -9,7 +9,7 @@ use saker_cgi::ResponseHead;
 use saker_http::{
     Fields, Method, RequestHead, Status, Version,
     conditional::{self, Precondition, Validators},
-    date::parse_date,
+    date::{format_date, parse_date, parse_loosely},
     entity_tag::EntityTag,
     path,
 };
@@ -79,6 +79,35 @@ fn remove_invalid_date(fields: &mut Fields) {
     }
     if !is_valid {
         fields.remove("Date");
+    }
+}
+
+/// RFC 9110 section 8.8.2: a program's `Last-Modified` is an HTTP date, and not in the future. Odd
+/// forms are written anew, as by Apache; what is no date at all is no validator, and removed.
+pub fn mend_modified(fields: &mut Fields, now: i64) {
+    let lines = || {
+        fields
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("last-modified"))
+            .map(|(_, value)| value)
+    };
+    let is_usual = |value: &[u8]| {
+        parse_date(value, now)
+            .is_some_and(|date| (1..=now).contains(&date) && *value == format_date(date))
+    };
+    if lines()
+        .enumerate()
+        .all(|(at, value)| at == 0 && is_usual(value))
+    {
+        return;
+    }
+    // Of several, the latest counts. The epoch is what programs say that know no date.
+    let modified = lines().filter_map(|value| parse_loosely(value, now)).max();
+    match modified.filter(|modified| *modified > 0) {
+        Some(modified) => fields.set("Last-Modified", format_date(modified.min(now)).to_vec()),
+        None => {
+            fields.remove("Last-Modified");
+        }
     }
 }
 

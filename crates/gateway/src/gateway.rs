@@ -373,6 +373,9 @@ impl Gateway {
             upstream.drain().await;
             return self.hand_over(exchange, call, head, order, rate);
         }
+        if call.script.is_some() && !call.manner.keeps_dates {
+            answer::mend_modified(&mut head.fields, exchange.now);
+        }
         if let Some(status) = answer::unwanted(&head, exchange, call) {
             upstream.drain().await;
             return Handled::Answered(answer::unsent(head, status, call));

@@ -1,9 +1,9 @@
 //! HTTP dates (RFC 9110 section 5.6.7): IMF-fixdate out; IMF-fixdate, RFC 850 and asctime in.
 //!
 //! Called by: code that writes Date and Last-Modified, or reads If-Modified-Since and similar
-//! fields.
+//! fields; the gateway, for dates of programs, which have odd forms.
 //! Caveat: three forms must be read, one with a two-digit year.
-//! Out of scope: time zones (HTTP uses GMT only), and a check that the day's name agrees with the
+//! Out of scope: time zones (HTTP uses GMT only, and Apache ignores them in dates of programs), and a check that the day's name agrees with the
 //! date: Apache ignores it, too.
 
 /// Bytes of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -107,6 +107,59 @@ fn parse_rfc850(text: &[u8], now_unix_s: i64) -> Option<i64> {
     reader.end(unix(year, month, day, second)?)
 }
 
+/// Parses a date as programs write it: after any first word, with days of one digit, and whatever
+/// stands for the zone, which is taken for GMT as by Apache. `None` for anything else.
+pub fn parse_loosely(text: &[u8], now_unix_s: i64) -> Option<i64> {
+    let text = text.trim_ascii();
+    let rest = text.get(memchr::memchr(b' ', text)? + 1..)?;
+    spaced_date(rest)
+        .or_else(|| dashed_date(rest, now_unix_s))
+        .or_else(|| year_last(rest))
+}
+
+/// `06 Nov 1994 08:49:37 +0000`, or `6 Nov …`
+fn spaced_date(text: &[u8]) -> Option<i64> {
+    let mut reader = Reader(text);
+    let day = reader.short_number()?;
+    reader.literal(b" ")?;
+    let month = reader.capitalized_month()?;
+    reader.literal(b" ")?;
+    let year = reader.number(4)?;
+    reader.literal(b" ")?;
+    let second = reader.time()?;
+    reader.literal(b" ")?;
+    unix(year, month, day, second)
+}
+
+/// `06-Nov-94 08:49:37 +0000`
+fn dashed_date(text: &[u8], now_unix_s: i64) -> Option<i64> {
+    let mut reader = Reader(text);
+    let day = reader.number(2)?;
+    reader.literal(b"-")?;
+    let month = reader.capitalized_month()?;
+    reader.literal(b"-")?;
+    let year = full_year(reader.number(2)?, now_unix_s);
+    reader.literal(b" ")?;
+    let second = reader.time()?;
+    reader.literal(b" ")?;
+    unix(year, month, day, second)
+}
+
+/// `Nov  6 08:49:37 1994`
+fn year_last(text: &[u8]) -> Option<i64> {
+    let mut reader = Reader(text);
+    let month = reader.capitalized_month()?;
+    reader.literal(b" ")?;
+    let day = match reader.literal(b" ") {
+        Some(()) => reader.number(1)?,
+        None => reader.number(2)?,
+    };
+    reader.literal(b" ")?;
+    let second = reader.time()?;
+    reader.literal(b" ")?;
+    unix(reader.number(4)?, month, day, second)
+}
+
 /// RFC 9110 section 5.6.7: what appears to be more than 50 years ahead is the most recent past year
 /// with those digits.
 fn full_year(two_digits: i64, now_unix_s: i64) -> i64 {
@@ -141,6 +194,16 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// One digit or two.
+    fn short_number(&mut self) -> Option<i64> {
+        let digits = if self.0.get(1)?.is_ascii_digit() {
+            2
+        } else {
+            1
+        };
+        self.number(digits)
+    }
+
     /// Parses a day name. Names are case-sensitive (RFC 9110 section 5.6.7), but recipients should
     /// match them in any case (RFC 9111 section 4.2).
     fn day_name(&mut self) -> Option<()> {
@@ -165,6 +228,12 @@ impl<'a> Reader<'a> {
             .iter()
             .position(|month| month.eq_ignore_ascii_case(name))
             .map(|at| at as i64 + 1)
+    }
+
+    /// The same, written with a capital and small letters.
+    fn capitalized_month(&mut self) -> Option<i64> {
+        let is_written_so = matches!(self.0, [b'A'..=b'Z', b'a'..=b'z', b'a'..=b'z', ..]);
+        is_written_so.then(|| self.month()).flatten()
     }
 
     /// `08:49:37` as seconds of the day. The grammar allows a leap second; it is the first second

@@ -216,6 +216,7 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
         outlives_client: conf.outlives_client == Some(true),
         read_rate: constant_rate(conf),
         follows_locations: false,
+        keeps_dates: true,
         upgrades: is_http && has_param("upgrade"),
         trust: Trust {
             accel: !ignores("X-Accel-Redirect"),

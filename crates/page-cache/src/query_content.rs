@@ -24,9 +24,17 @@ const ABOUT_CONTENT: [&str; 4] = [
     "Content-Location",
 ];
 
-/// Reads the content, puts it back, and returns what stands for it in keys. `None`: there is more
-/// than `bytes_max`, it has trailers, which no key covers, or the client has failed.
-pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<Vec<u8>> {
+/// Content that a key covers.
+pub struct CoveredContent {
+    /// Stands for the content in keys.
+    pub digest: Vec<u8>,
+    /// The content itself, for a second request to the upstream.
+    pub chunks: VecDeque<Chunk>,
+}
+
+/// Reads the content, and puts it back. `None`: there is more than `bytes_max`, it has trailers,
+/// which no key covers, or the client has failed.
+pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<CoveredContent> {
     if exchange
         .body
         .length()
@@ -57,9 +65,21 @@ pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<Vec<u8>> {
         None => read.rest = Some(body),
     }
     let is_covered = outcome.is_some() && read.trailers.is_none();
-    let digest = is_covered.then(|| digest(exchange.head.view(), &read.chunks));
+    let covered = is_covered.then(|| CoveredContent {
+        digest: digest(exchange.head.view(), &read.chunks),
+        chunks: read.chunks.clone(),
+    });
     exchange.body = Box::new(read);
-    digest
+    covered
+}
+
+/// Returns the content as a request body.
+pub fn body(chunks: VecDeque<Chunk>) -> Box<dyn RequestBody> {
+    Box::new(QueryContent {
+        bytes: chunks.iter().map(|chunk| chunk.len() as u64).sum(),
+        chunks,
+        ..QueryContent::default()
+    })
 }
 
 /// A digest of the content and of the fields about it, in hexadecimal.

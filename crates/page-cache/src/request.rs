@@ -26,8 +26,8 @@ use saker_cache_rules::{
 };
 use saker_cache_store::{FetchPermit, Store, UnderWay};
 use saker_http::{HeadView, Method, RequestHead};
-use saker_pipeline::{Body, Exchange};
-use std::{rc::Rc, sync::Arc};
+use saker_pipeline::{Body, Chunk, Exchange};
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 /// The moment at which generating a response began, in the store's numbers.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,8 @@ pub struct CacheRequest {
     pub is_revalidated: bool,
     /// A QUERY, whose content is part of the key.
     pub is_query: bool,
+    /// The content of a QUERY.
+    pub content: VecDeque<Chunk>,
     /// A refresh: no client sees the response.
     pub is_refresh: bool,
     /// Set if it fetches a fragment.
@@ -154,6 +156,7 @@ impl CacheRequest {
             validates: false,
             is_revalidated: false,
             is_query: false,
+            content: VecDeque::new(),
             is_refresh: false,
             has_asked_peer: false,
             include: None,

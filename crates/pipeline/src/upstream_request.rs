@@ -9,6 +9,7 @@ use crate::script_log::ScriptLog;
 use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
 use std::{borrow::Cow, num::NonZeroU64, path::PathBuf, sync::Arc, time::Duration};
 
+#[derive(Clone)]
 pub struct UpstreamRequest {
     pub to: UpstreamTarget,
     /// Path and query as sent to the upstream, escaped.
@@ -42,6 +43,7 @@ impl UpstreamRequest {
     }
 }
 
+#[derive(Clone)]
 pub enum UpstreamTarget {
     Upstream(Arc<Upstream>),
     /// A CGI program, started for this request.
@@ -124,6 +126,8 @@ pub struct ProxyOptions {
     /// Handles a Location without a status: a URL is a redirect to the client, and a local path is
     /// an internal redirect (RFC 3875 section 6.2).
     pub follows_locations: bool,
+    /// Passes a program's `Last-Modified` on as it is, if it is no date as well (nginx).
+    pub keeps_dates: bool,
     /// Allows protocol upgrades (`Upgrade`).
     pub upgrades: bool,
     /// Answers in Apache's statuses if an HTTP upstream can't be reached in time (503) or says
@@ -170,6 +174,7 @@ impl Default for ProxyOptions {
             reverse_cookie_paths: Vec::new(),
             reverse_cookie_domains: Vec::new(),
             follows_locations: true,
+            keeps_dates: false,
             upgrades: true,
             has_apaches_statuses: false,
             server_name: "".into(),

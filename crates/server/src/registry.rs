@@ -25,11 +25,12 @@ use saker_native::{HtaccessRules, IdentityFilter, NativeRules, NativeStreamRules
 use saker_net::jobs::{self, JobKind};
 use saker_nginx::{BodyFilter, Count, Filters, FrontEnd, NginxRules, ResponseFilter, ServerCounts};
 use saker_page_cache::{
-    Explain, LookupHandler, PageCache, StoreFilter, keyed::KeyedForwarder, peers::PeerHandler,
+    Explain, LookupHandler, PageCache, RepeatingForwarder, StoreFilter, keyed::KeyedForwarder,
+    peers::PeerHandler,
 };
 use saker_pipeline::{
-    Client, ContentHandlers, ErrorDocumentCache, Filter, FoundChallenge, Generation, Handler,
-    LocalFuture, Logger, Loggers, Rules, Services, SiteRules,
+    Client, ContentHandlers, ErrorDocumentCache, Filter, Forwarder, FoundChallenge, Generation,
+    Handler, LocalFuture, Logger, Loggers, Rules, Services, SiteRules,
 };
 use saker_serving::{
     access_logs::AccessLogs,
@@ -348,6 +349,10 @@ fn handlers(
     let pools = generation.model.php_pools.clone();
     routes.push(Box::new(PhpFiles::new(watcher.clone(), pools)));
     routes.push(Box::new(CgiFiles::new(watcher.clone())));
+    let gateway: Rc<dyn Forwarder> = match page_cache {
+        Some(page_cache) => Rc::new(RepeatingForwarder::new(gateway, Rc::clone(page_cache))),
+        None => gateway,
+    };
     ContentHandlers {
         routes: routes.into(),
         cache,

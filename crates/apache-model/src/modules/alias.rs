@@ -40,6 +40,8 @@ pub struct Redirect {
     pub from: From,
     /// `None` for a status that is no redirect.
     pub to: Option<Box<[u8]>>,
+    /// The target of a section, where it depends on the request.
+    pub expression: Option<Arc<StringExpression>>,
     pub status: u16,
 }
 
@@ -167,12 +169,20 @@ impl Alias {
     }
 
     /// Redirects a decoded path.
-    pub fn redirect(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
+    pub fn redirect(
+        &self,
+        path: &[u8],
+        query: Option<&[u8]>,
+        evaluate: impl Fn(&StringExpression) -> Option<Vec<u8>>,
+    ) -> Option<Redirected> {
         let is_relative = self.redirect_relative == Some(true);
         let redirected = self
             .redirects
             .iter()
-            .find_map(|redirect| redirect.answer(path, query))?;
+            .find_map(|redirect| match &redirect.expression {
+                Some(expression) => Some(redirect.evaluated(evaluate(expression), query)),
+                None => redirect.answer(path, query),
+            })?;
         Some(Redirected {
             is_relative,
             ..redirected
@@ -226,7 +236,10 @@ impl Redirect {
                     .as_ref()
                     .map(|to| with_query(escape_url(&substitute(to, path, &spans)), query))
             }
-            From::Section => self.to.as_ref().map(|to| with_query(to.to_vec(), query)),
+            From::Section => self
+                .to
+                .as_ref()
+                .map(|to| with_query(escape_before_query(to), query)),
         };
         Some(Redirected {
             status: self.status,
@@ -234,6 +247,38 @@ impl Redirect {
             is_relative: false,
         })
     }
+
+    /// The redirect to what its expression gives. Anything but a URL or a path is an error (500).
+    fn evaluated(&self, to: Option<Vec<u8>>, query: Option<&[u8]>) -> Redirected {
+        let is_target = |to: &Vec<u8>| to.starts_with(b"/") || is_url(&String::from_utf8_lossy(to));
+        let location = to
+            .filter(is_target)
+            .map(|to| with_query(escape_before_query(&to), query));
+        Redirected {
+            status: if location.is_some() { self.status } else { 500 },
+            location,
+            is_relative: false,
+        }
+    }
+}
+
+/// Escapes the target of a section: the path as a path, and behind it what no field may have.
+fn escape_before_query(url: &[u8]) -> Vec<u8> {
+    let authority = url.windows(3).position(|part| part == b"://");
+    let host_at = authority.map_or(0, |at| at + 3);
+    let path_at = (url.iter().skip(host_at)).position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    let (origin, rest) = url.split_at(path_at.map_or(url.len(), |at| host_at + at));
+    let end = rest.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    let (path, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    let mut out = [origin, &escape_uri(path)].concat();
+    out.retain(|byte| !byte.is_ascii_control());
+    for byte in rest {
+        match byte {
+            b' '..=b'~' | 0x80.. => out.push(*byte),
+            _ => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+        }
+    }
+    out
 }
 
 /// Keeps what is an URL's own, escapes what can't stand in one.
@@ -439,7 +484,8 @@ fn add_redirect(
         [_, _] => return Err("Redirect URL not valid for this status".into()),
         _ => return Err("Redirect to non-URL".into()),
     };
-    if let Some(to) = to.filter(|to| !is_url(to) && !to.starts_with('/')) {
+    let is_variable = |to: &str| matches!(from, From::Section) && to.starts_with("%{");
+    if let Some(to) = to.filter(|to| !is_url(to) && !to.starts_with('/') && !is_variable(to)) {
         return Err(format!("Redirect to non-URL: {to}"));
     }
     if let From::Prefix(prefix) = &from
@@ -447,8 +493,17 @@ fn add_redirect(
     {
         return Err("Redirect from a path that does not begin with a slash".into());
     }
+    let expression = match (&from, to) {
+        (From::Section, Some(to)) => expression(node, reading, to.as_bytes())?,
+        _ => None,
+    };
     let to = to.map(|to| to.as_bytes().into());
-    alias.redirects.push(Redirect { from, to, status });
+    alias.redirects.push(Redirect {
+        from,
+        to,
+        expression,
+        status,
+    });
     Ok(())
 }
 
@@ -476,6 +531,7 @@ fn add_redirect_by_pattern(
     let redirect = Redirect {
         from: From::Pattern(compile(pattern)?),
         to: to.map(|to| to.as_slice().into()),
+        expression: None,
         status: code,
     };
     alias.redirects.push(redirect);
@@ -508,10 +564,57 @@ mod tests {
     }
 
     #[test]
+    fn targets_of_sections_are_escaped() {
+        for (url, expected) in [
+            (
+                "http://[::1]:8080/a%20b/c d",
+                "http://[::1]:8080/a%2520b/c%20d",
+            ),
+            ("http://x?a b", "http://x?a b"),
+            ("http://x/é#f", "http://x/%c3%a9#f"),
+            ("/a?b\r\nSet-Cookie: c", "/a?b%0d%0aSet-Cookie: c"),
+            ("http://x\r\n.test/a\nb", "http://x.test/a%0ab"),
+            ("", ""),
+        ] {
+            let escaped = escape_before_query(url.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&escaped), expected, "{url:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_expression_gives_is_a_target_or_an_error() {
+        let redirect = Redirect {
+            from: From::Section,
+            to: Some(b"%{env:TO}".as_slice().into()),
+            expression: None,
+            status: 307,
+        };
+        for (to, status, location) in [
+            (Some("/a b"), 307, Some("/a%20b?q")),
+            (Some("https://x/?own"), 307, Some("https://x/?own")),
+            (Some("GET"), 500, None),
+            (Some("a/b"), 500, None),
+            (Some(""), 500, None),
+            (None, 500, None),
+        ] {
+            let made = redirect.evaluated(to.map(|to| to.as_bytes().to_vec()), Some(b"q"));
+            let found = made
+                .location
+                .map(|to| String::from_utf8_lossy(&to).into_owned());
+            assert_eq!(
+                (made.status, found.as_deref()),
+                (status, location),
+                "{to:?}"
+            );
+        }
+    }
+
+    #[test]
     fn redirects_keep_the_rest_and_the_query() {
         let redirect = Redirect {
             from: From::Prefix(b"/old".as_slice().into()),
             to: Some(b"https://x/new".as_slice().into()),
+            expression: None,
             status: 301,
         };
         let answer = redirect.answer(b"/old/a b", Some(b"q=1")).unwrap();

@@ -7,6 +7,7 @@ use crate::{
     arguments::{is_url, texts},
     reading::{Reading, Set, said},
 };
+use saker_ap_expr::StringExpression;
 use saker_apache_syntax::{
     Node, Permission,
     options::{
@@ -15,7 +16,7 @@ use saker_apache_syntax::{
     },
 };
 use saker_config::model::ErrorPage;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The `Options` lines of a section, as httpd 2.4 keeps them (core.c, `core_dir_config`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub struct Core {
     pub allow_override_list: Option<Vec<Box<str>>>,
     /// `None`: back to the built-in page (`default`).
     pub error_documents: BTreeMap<u16, Option<ErrorPage>>,
+    /// Those of them that depend on the request.
+    pub error_expressions: BTreeMap<u16, Arc<StringExpression>>,
     pub default_charset: Option<Charset>,
     /// `none` takes it back.
     pub force_type: Option<Option<Box<str>>>,
@@ -210,11 +213,16 @@ impl Core {
                 .iter()
                 .map(|(status, page)| (*status, page.clone())),
         );
+        let mut error_expressions = self.error_expressions.clone();
+        error_expressions.retain(|status, _| !over.error_documents.contains_key(status));
+        let over_expressions = over.error_expressions.iter();
+        error_expressions.extend(over_expressions.map(|(status, one)| (*status, Arc::clone(one))));
         Core {
             options: self.options.merge(&over.options),
             allow_override: said(&self.allow_override, &over.allow_override),
             allow_override_list: said(&self.allow_override_list, &over.allow_override_list),
             error_documents,
+            error_expressions,
             default_charset: said(&self.default_charset, &over.default_charset),
             force_type: said(&self.force_type, &over.force_type),
             set_handler: said(&self.set_handler, &over.set_handler),
@@ -302,13 +310,16 @@ fn is_error_status(status: u16) -> bool {
     matches!(status, 400..=417 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511)
 }
 
-fn set_error_document(node: &Node, core: &mut Core, _: &mut Reading<'_>) -> Result<(), String> {
+fn set_error_document(
+    node: &Node,
+    core: &mut Core,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
     let text = node.argument_text();
-    let (number, rest) = text.split_at(
-        text.iter()
-            .position(u8::is_ascii_whitespace)
-            .unwrap_or(text.len()),
-    );
+    let number = text
+        .split(u8::is_ascii_whitespace)
+        .next()
+        .unwrap_or_default();
     let status: u16 = std::str::from_utf8(number)
         .ok()
         .and_then(|number| number.parse().ok())
@@ -319,8 +330,6 @@ fn set_error_document(node: &Node, core: &mut Core, _: &mut Reading<'_>) -> Resu
             String::from_utf8_lossy(number)
         ));
     }
-    let rest = rest.trim_ascii();
-    let is_text = rest.first() == Some(&b'"') || rest.contains(&b' ');
     let word = String::from_utf8_lossy(
         node.arguments()
             .get(1)
@@ -330,11 +339,17 @@ fn set_error_document(node: &Node, core: &mut Core, _: &mut Reading<'_>) -> Resu
     .into_owned();
     let page = match word.as_str() {
         "default" => None,
+        text if text.contains(' ') => Some(ErrorPage::Text(text.to_owned())),
         path if path.starts_with('/') => Some(ErrorPage::Path(path.to_owned())),
         url if is_url(url) => Some(ErrorPage::Redirect(url.to_owned())),
-        _ if is_text => Some(ErrorPage::Text(word)),
-        _ => Some(ErrorPage::Text(word)),
+        text => Some(ErrorPage::Text(text.to_owned())),
     };
+    core.error_expressions.remove(&status);
+    if page.is_some() && word.contains("%{") {
+        let expression = StringExpression::compile(&word, reading.expression_options())
+            .map_err(|error| format!("Cannot parse expression in ErrorDocument: {error}"))?;
+        core.error_expressions.insert(status, Arc::new(expression));
+    }
     core.error_documents.insert(status, page);
     Ok(())
 }

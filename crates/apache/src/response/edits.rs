@@ -62,16 +62,20 @@ impl Received {
     }
 }
 
-/// Returns whether the condition of an edit holds.
-pub fn holds(edit: &Edit, facts: &dyn Facts) -> bool {
+/// Returns true if the condition of an edit holds. Adds the request fields that it has asked for by
+/// their names to `vary`.
+pub fn holds(edit: &Edit, facts: &dyn Facts, vary: &mut Vec<String>) -> bool {
     match &edit.condition {
         When::Always | When::Early => true,
         When::Set(name) => facts.environment(name).is_some(),
         When::Unset(name) => facts.environment(name).is_none(),
         // As Apache: what can't be evaluated is as if there were no condition.
-        When::Holds(expression) => expression
-            .evaluate(&mut Evaluation::new(facts))
-            .unwrap_or(true),
+        When::Holds(expression) => {
+            let mut evaluation = Evaluation::new(facts);
+            let holds = expression.evaluate(&mut evaluation).unwrap_or(true);
+            vary.extend(evaluation.dependencies.vary().map(str::to_owned));
+            holds
+        }
     }
 }
 
@@ -320,10 +324,10 @@ pub fn apply_all(
     table: &mut Fields,
     context: &EditContext<'_>,
 ) -> Vec<(String, Vec<u8>)> {
-    let mut echoed = Vec::new();
+    let (mut echoed, mut vary) = (Vec::new(), Vec::new());
     for edit in edits
         .iter()
-        .filter(|edit| edit.is_early() == early && holds(edit, context.facts))
+        .filter(|edit| edit.is_early() == early && holds(edit, context.facts, &mut vary))
     {
         if context.work.is_exhausted() {
             break;

@@ -162,7 +162,10 @@ impl Layers<'_> {
                     fields: &seen_fields,
                     always: &seen_always,
                 };
-                if !crate::response::edits::holds(edit, &facts) {
+                let mut vary = Vec::new();
+                let holds = crate::response::edits::holds(edit, &facts, &mut vary);
+                vary.iter().for_each(|name| fields.add_token("Vary", name));
+                if !holds {
                     continue;
                 }
                 let context = EditContext {

@@ -63,6 +63,7 @@ pub fn edit(
     for (name, value) in exchange.head.view().fields() {
         fields.append(String::from_utf8_lossy(name).into_owned(), value.to_vec());
     }
+    let mut vary = Vec::new();
     {
         let seen = RequestFacts::new(exchange, &own, host, watcher);
         let sets = |edit: &&Arc<Edit>| {
@@ -71,7 +72,7 @@ pub fn edit(
         edits
             .iter()
             .filter(sets)
-            .filter(|edit| holds(edit, &seen))
+            .filter(|edit| holds(edit, &seen, &mut vary))
             .for_each(|edit| drop_spoofs(&edit.name, &mut fields));
         apply_all(
             edits,
@@ -89,6 +90,7 @@ pub fn edit(
         // The phase that asked for it ends with 500.
         return;
     }
+    state(exchange).vary.append(&mut vary);
     exchange.head = exchange
         .head
         .with_fields(fields.iter().map(|(name, value)| (name.as_bytes(), value)));

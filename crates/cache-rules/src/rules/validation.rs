@@ -19,6 +19,7 @@ use super::{
 };
 use saker_http::{
     Fields, HeadView, KnownField, Method, Status,
+    chars::trim_ows,
     date::{format_date, parse_date},
     entity_tag::{EntityTag, any_of_list},
     fields::known_name,
@@ -90,7 +91,11 @@ pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
     let mut fresh = stored.clone();
     // Entries have cookies only where the settings store them for all clients.
     let is_kept = |name: &str| !is_never_stored(name) || (is_cookie(name) && stored.has(name));
-    let replaces = |name: &str| is_kept(name) && !describes_content(name);
+    let completes_type = completes_type(stored, answer);
+    let replaces = |name: &str| match name.eq_ignore_ascii_case("content-type") {
+        true => completes_type,
+        false => is_kept(name) && !describes_content(name),
+    };
     answer
         .iter()
         .filter(|line| replaces(line.0))
@@ -102,6 +107,22 @@ pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
         .filter(|line| replaces(line.0))
         .for_each(|line| fresh.append(known_name(line.0), line.1.to_vec()));
     fresh
+}
+
+/// Returns true if the response's `Content-Type` adds parameters to a stored type without any. It
+/// never becomes another type, nor gets another charset: many applications send their default one
+/// (`text/html`) with each 304, and an upload that becomes HTML runs scripts.
+fn completes_type(stored: &Fields, answer: &Fields) -> bool {
+    let mut theirs = lines(answer, "content-type");
+    let (Some(theirs), None) = (theirs.next(), theirs.next()) else {
+        return false;
+    };
+    let mut parts = theirs.splitn(2, |byte| *byte == b';');
+    let (kind, parameters) = (parts.next().unwrap_or_default(), parts.next());
+    parameters.is_some()
+        && stored
+            .first("content-type")
+            .is_some_and(|ours| trim_ows(ours).eq_ignore_ascii_case(trim_ows(kind)))
 }
 
 /// An entry after a 304: its fields, and its new lifetime, or why it may not be kept.
@@ -135,14 +156,9 @@ pub fn refreshed(
 
 /// Section 3.2: fields that describe the stored bytes don't change if the response lacks them.
 fn describes_content(name: &str) -> bool {
-    [
-        "content-length",
-        "content-encoding",
-        "content-range",
-        "content-type",
-    ]
-    .iter()
-    .any(|held| held.eq_ignore_ascii_case(name))
+    ["content-length", "content-encoding", "content-range"]
+        .iter()
+        .any(|held| held.eq_ignore_ascii_case(name))
 }
 
 /// The meaning of a HEAD response for a stored response to GET (section 4.3.5).

@@ -50,6 +50,42 @@ fn parses_the_three_forms() {
 }
 
 #[test]
+fn programs_write_dates_in_odd_forms() {
+    for text in [
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37 +0000",
+        "Sun, 06 Nov 1994 08:49:37 +0200",
+        " Sun, 6 Nov 1994 08:49:37 UTC ",
+        "Odd 06 Nov 1994 08:49:37 x",
+        "Sunday, 06-Nov-94 08:49:37 +0000",
+        "Sun Nov  6 08:49:37 1994",
+        "Sun Nov 06 08:49:37 1994 GMT",
+    ] {
+        assert_eq!(
+            parse_loosely(text.as_bytes(), NOW),
+            Some(784_111_777),
+            "{text}"
+        );
+    }
+    for text in [
+        "",
+        " ",
+        "yesterday",
+        "784111777",
+        "1994-11-06T08:49:37Z",
+        "06 Nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37",
+        "Sun, 31 Feb 1994 08:49:37 GMT",
+        "Sun, 06 nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 24:49:37 GMT",
+        "Sun, 06 Nov 94 08:49:37 GMT",
+        "Sun, 0 Nov 1994 08:49:37 GMT",
+    ] {
+        assert_eq!(parse_loosely(text.as_bytes(), NOW), None, "{text}");
+    }
+}
+
+#[test]
 fn two_digit_years_are_at_most_50_years_ahead() {
     let cases = [
         ("76", 2076),
@@ -125,10 +161,12 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic(text: Vec<u8>, now: i64) {
         parse_date(&text, now);
+        parse_loosely(&text, now);
     }
 
     #[test]
     fn near_dates_do_not_panic(text in "(Sun|Sunday)[, ]{1,2}[0-9]{0,3}[ -]?(Nov|Feb)?[ -]?[0-9]{0,5} ?[0-9:]{0,9} ?(GMT)?", now: i64) {
         parse_date(text.as_bytes(), now);
+        parse_loosely(text.as_bytes(), now);
     }
 }

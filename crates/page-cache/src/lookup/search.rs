@@ -121,7 +121,7 @@ async fn search_by_content(
     mut request: CacheRequest,
 ) -> Handled {
     let bytes_max = request.settings.config.query_bytes_max;
-    let Some(digest) = query_content::read(exchange, bytes_max).await else {
+    let Some(covered) = query_content::read(exchange, bytes_max).await else {
         exchange.trace("cache", None, || {
             "bypassed: more content than `query_content_max`".into()
         });
@@ -132,8 +132,8 @@ async fn search_by_content(
         pass(cache, exchange, &request, long);
         return Handled::Declined;
     };
-    request.key_base.add_content(&digest);
-    request.is_query = true;
+    request.key_base.add_content(&covered.digest);
+    (request.is_query, request.content) = (true, covered.chunks);
     search(cache, exchange, request).await
 }
 

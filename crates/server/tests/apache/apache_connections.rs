@@ -175,6 +175,54 @@ fn programs_know_their_stream() {
     assert_ne!(connection(), connection());
 }
 
+/// The same variables in logs, of which no two requests share a line.
+#[test]
+fn logs_know_the_stream() {
+    let log = "LogFormat \"%U %{HTTP2}e %{H2_STREAM_ID}e\" streams\nCustomLog {dir}/streams.log streams\n\
+        <Location /denied>\nRequire all denied\n</Location>\n";
+    let server = Server::new("http2-logs", &format!("Protocols h2c http/1.1\n{log}"));
+    let pages = ["/page.txt?1", "/page.txt?2", "/page.txt?3", "/denied"];
+    let urls = pages.map(|page| format!("http://{}{page}", server.address));
+    for program in ["nghttp", "curl"] {
+        let output = Command::new(require(program).unwrap())
+            .args(&urls)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let mut lines = Vec::new();
+    wait_until_or(
+        || {
+            let text = fs::read_to_string(server.dir.join("streams.log")).unwrap_or_default();
+            lines = text.lines().map(str::to_owned).collect();
+            lines.len() == 8
+        },
+        || "not eight lines".into(),
+    );
+    let of_pages = |text: &str| {
+        let mut streams: Vec<String> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix(&format!("/page.txt {text} ")))
+            .map(str::to_owned)
+            .collect();
+        streams.sort();
+        streams
+    };
+    assert_eq!(of_pages("-"), ["-"; 3], "{lines:?}");
+    let mut streams = of_pages("on");
+    assert!(
+        streams
+            .iter()
+            .all(|stream| stream.parse::<u32>().is_ok_and(|number| number % 2 == 1)),
+        "{lines:?}"
+    );
+    streams.dedup();
+    assert_eq!(streams.len(), 3, "{lines:?}");
+    // A request that is refused does not come to the fixups, in which mod_http2 sets them.
+    let denied = lines.iter().filter(|line| *line == "/denied - -").count();
+    assert_eq!(denied, 2, "{lines:?}");
+}
+
 #[test]
 fn early_hints() {
     let conf = "Protocols h2c http/1.1\nH2EarlyHints On\nH2EarlyHint X-Hint outer\n\

@@ -19,6 +19,7 @@ use std::{
 pub struct Asked {
     pub target: String,
     pub head: String,
+    pub content: String,
     /// Requests for this target so far, with this one.
     pub count: usize,
     pub connection: Arc<UnixStream>,
@@ -204,6 +205,7 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
         let mut asked = Asked {
             target,
             head: head.collect(),
+            content: String::new(),
             count: 0,
             connection: Arc::clone(&connection),
         };
@@ -218,7 +220,8 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
                 _ => return,
             }
         }
-        bytes.drain(..end + 4 + length);
+        let content = bytes.drain(..end + 4 + length).skip(end + 4).collect();
+        asked.content = String::from_utf8(content).unwrap();
         {
             let mut seen = seen.lock().unwrap();
             asked.count = seen

@@ -137,6 +137,21 @@ fn fields_that_a_304_replaces() {
         ("Content-Length: 0", "content-length", ""),
         ("Content-Encoding: br", "content-encoding", "gzip"),
         ("Content-Type: text/plain", "content-type", "text/html"),
+        (
+            "Content-Type: text/plain;charset=utf-8",
+            "content-type",
+            "text/html",
+        ),
+        (
+            "Content-Type: TEXT/html ; charset=utf-8",
+            "content-type",
+            "TEXT/html ; charset=utf-8",
+        ),
+        (
+            "Content-Type: text/html;charset=utf-8 | Content-Type: text/html;charset=utf-16",
+            "content-type",
+            "text/html",
+        ),
         ("Content-Range: bytes 0-1/2", "content-range", ""),
         ("Set-Cookie: a=b", "set-cookie", ""),
         ("Connection: close", "connection", ""),
@@ -155,6 +170,25 @@ fn fields_that_a_304_replaces() {
         assert_eq!(lines.join(","), want, "{answer}: {name}");
         assert_eq!(fresh.first("x-kept"), Some(&b"1"[..]));
     }
+}
+
+/// A charset that the origin has stated is what the stored bytes are in.
+#[test]
+fn a_304_changes_no_charset() {
+    let stored = fields("ETag: \"a\" | Content-Type: text/html; charset=iso-8859-1");
+    for answer in ["text/html; charset=utf-8", "text/html", "text/plain; a=b"] {
+        let fresh = freshened(&stored, &fields(&format!("Content-Type: {answer}")));
+        assert_eq!(
+            fresh.first("content-type"),
+            Some(&b"text/html; charset=iso-8859-1"[..]),
+            "{answer}"
+        );
+    }
+    let untyped = freshened(
+        &fields("ETag: \"a\""),
+        &fields("Content-Type: text/html;a=b"),
+    );
+    assert!(!untyped.has("content-type"));
 }
 
 /// Stored, answer, seconds of freshness and of age afterwards; `None` where the entry must go.

@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::origin::{Origin, answer, ok};
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    net::Shutdown,
+};
 
 const FRESH: (&str, &str) = ("Cache-Control", "max-age=3600");
 const PAST: &str = "Wed, 01 Jan 2020 00:00:00 GMT";
@@ -181,35 +184,52 @@ fn conditions_by_date() {
     assert_eq!((validated.status, origin.asked("/stale").len()), (304, 2));
 }
 
-/// Section 5.2.2.10: `s-maxage` implies `proxy-revalidate`.
+/// Section 4.2.4, and section 5.2.2.10: `s-maxage` implies `proxy-revalidate`. An upstream that closes
+/// the connection has failed like one that says so.
 #[test]
 fn errors_and_stale_pages() {
+    let rows = [
+        ("plain", "max-age=2", true),
+        ("must", "max-age=2, must-revalidate", false),
+        ("proxy", "max-age=2, proxy-revalidate", false),
+        ("no-cache", "max-age=2, no-cache", false),
+        ("shared", "max-age=2, s-maxage=2", false),
+        ("allowed", "s-maxage=2, stale-if-error=60", true),
+    ];
     let origin = Origin::with_clock(
         "caching-errors",
         "grace = \"0s\"\nstale_if_error = \"1h\"\n",
         1,
-        |asked| {
-            if asked.count > 1 {
-                return answer("503 Service Unavailable", &[], "down");
+        move |asked| {
+            let (failure, name) = asked.target[1..].split_once('/').unwrap();
+            if asked.count == 1 {
+                let row = rows.iter().find(|row| row.0 == name).unwrap();
+                return ok(&[("Cache-Control", row.1), ("ETag", "\"a\"")], "page");
             }
-            let control = match asked.target.as_str() {
-                "/plain" => "max-age=2",
-                "/must" => "max-age=2, must-revalidate",
-                "/proxy" => "max-age=2, proxy-revalidate",
-                "/shared" => "max-age=2, s-maxage=2",
-                _ => "s-maxage=2, stale-if-error=60",
-            };
-            ok(&[("Cache-Control", control)], "page")
+            match failure {
+                "closes" => {
+                    asked.connection.shutdown(Shutdown::Both).unwrap();
+                    Vec::new()
+                }
+                _ => answer("503 Service Unavailable", &[], "down"),
+            }
         },
     );
-    let targets = ["/plain", "/must", "/proxy", "/shared", "/allowed"];
     let mut client = origin.client();
-    targets
-        .iter()
-        .for_each(|target| drop(client.get(target).unwrap()));
+    for failure in [("says", 503), ("closes", 502)] {
+        for (name, _, _) in rows {
+            let first = client.get(&format!("/{}/{name}", failure.0)).unwrap();
+            assert_eq!(first.status, 200, "{failure:?} {name}");
+        }
+    }
     origin.advance(5);
-    let statuses = targets.map(|target| client.get(target).unwrap().status);
-    assert_eq!(statuses, [200, 503, 503, 503, 200]);
+    for failure in [("says", 503), ("closes", 502)] {
+        for (name, control, is_served) in rows {
+            let response = client.get(&format!("/{}/{name}", failure.0)).unwrap();
+            let expected = if is_served { 200 } else { failure.1 };
+            assert_eq!(response.status, expected, "{failure:?} {control}");
+        }
+    }
 }
 
 /// Section 3.3: a range is of use by itself; without a strong validator it is combined with none.
@@ -307,20 +327,93 @@ fn interim_responses_go_on_and_are_not_stored() {
     assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
 }
 
-/// Section 4.3.4: a 304 about another representation validates nothing, and ends the stored page, which
-/// would bring the same answer each time.
+/// Section 4.3.4: a 304 about another representation validates nothing. The stored page is obsolete,
+/// and the client gets the whole one of a second request.
 #[test]
-fn a_304_about_something_else_ends_the_page() {
-    let origin = Origin::start("caching-unrelated", "", |asked| {
-        let fields = [("Cache-Control", "no-cache"), ("ETag", "\"old\"")];
-        match asked.field("if-none-match") {
-            Some(_) => answer("304 Not Modified", &[("ETag", "\"new\"")], ""),
-            None => ok(&fields, "page"),
+fn a_304_about_something_else_is_asked_again() {
+    let origin = Origin::start("caching-unrelated", "obey_client = true\n", |asked| {
+        let fresh = [("Cache-Control", "no-cache"), ("ETag", "\"new\"")];
+        match (asked.target.as_str(), asked.field("if-none-match")) {
+            // The page has changed after the second request.
+            (_, None) if asked.count == 1 => ok(
+                &[("Cache-Control", "no-cache"), ("ETag", "\"old\"")],
+                "old page",
+            ),
+            (_, Some(_)) => answer("304 Not Modified", &[("ETag", "\"new\"")], ""),
+            ("/uncached", _) => ok(&[("Cache-Control", "no-store")], "new page"),
+            ("/fails", _) => answer("503 Service Unavailable", &[], "fails"),
+            ("/never", _) => answer("304 Not Modified", &[("ETag", "\"new\"")], ""),
+            _ => ok(&fresh, "new page"),
         }
     });
-    let status = || origin.get("/", &[]).status;
-    assert_eq!((status(), status()), (200, 502));
-    assert_eq!((status(), origin.asked("/").len()), (200, 3));
+    let get = |target: &str, fields: &[(&str, &str)]| {
+        let response = origin.get(target, fields);
+        (response.status, response.text())
+    };
+    let page = |status: u16, text: &str| (status, text.to_owned());
+    for target in ["/", "/conditional", "/uncached", "/fails", "/never"] {
+        assert_eq!(get(target, &[]), page(200, "old page"), "{target}");
+    }
+    assert_eq!(get("/", &[]), page(200, "new page"));
+    // What is stored now is the new page, which one request validates.
+    assert_eq!(get("/", &[]), page(200, "new page"));
+    assert_eq!(origin.asked("/").len(), 4);
+    // The client's own conditions are applied to the new page.
+    let of_old = get("/conditional", &[("If-None-Match", "\"old\"")]);
+    assert_eq!(of_old, page(200, "new page"));
+    let of_new = get("/conditional", &[("If-None-Match", "\"new\"")]);
+    assert_eq!(of_new, page(304, ""));
+    assert_eq!(get("/uncached", &[]), page(200, "new page"));
+    assert_eq!(get("/fails", &[]), page(503, "fails"));
+    // A 304 to a request without conditions is no answer.
+    assert_eq!(get("/never", &[]).0, 502);
+    for target in ["/uncached", "/fails", "/never"] {
+        // The obsolete page is gone: nothing is validated.
+        let before = origin.asked(target).len();
+        get(target, &[]);
+        let asked = origin.asked(target);
+        assert_eq!((before, asked.len()), (3, 4), "{target}");
+        let last = asked.last().unwrap();
+        assert!(last.field("if-none-match").is_none(), "{target}");
+    }
+}
+
+/// The content of a QUERY goes with its second request, too.
+#[test]
+fn a_query_is_asked_again_with_its_content() {
+    let origin = Origin::start(
+        "caching-unrelated-query",
+        "methods = [\"QUERY\"]\n",
+        |asked| {
+            let tag = if asked.count == 1 {
+                "\"old\""
+            } else {
+                "\"new\""
+            };
+            match asked.field("if-none-match") {
+                Some(_) => answer("304 Not Modified", &[("ETag", "\"new\"")], ""),
+                None => ok(
+                    &[("Cache-Control", "no-cache"), ("ETag", tag)],
+                    &format!("{tag} {}", asked.content),
+                ),
+            }
+        },
+    );
+    let query = || {
+        let mut client = origin.client();
+        let head =
+            "QUERY / HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n";
+        client.send(format!("{head}whole")).unwrap();
+        client.read_response().unwrap().text()
+    };
+    assert_eq!(query(), "\"old\" whole");
+    assert_eq!(query(), "\"new\" whole");
+    let contents: Vec<String> = origin
+        .asked("/")
+        .into_iter()
+        .map(|asked| asked.content)
+        .collect();
+    assert_eq!(contents, ["whole"; 3]);
 }
 
 /// Queries that the origin calls equivalent share a page, in the cached route as in the look-up,

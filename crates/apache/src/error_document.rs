@@ -1,0 +1,58 @@
+//! `ErrorDocument` with variables: the text, the path, or the URL as the request makes it.
+//!
+//! Called by: `rules`, for errors without content, before their page is made.
+//! Caveat: values come from clients, so in a text they are no markup (apache2 sends them as they are), and
+//! no path may lead up.
+//! Out of scope: pages themselves, which the pipeline makes.
+
+use crate::{facts::RequestFacts, state::peek};
+use saker_ap_expr::Evaluation;
+use saker_apache_model::host::Host;
+use saker_config::model::{ErrorPage, Settings};
+use saker_files::Watcher;
+use saker_http::{Status, escape};
+use saker_pipeline::Exchange;
+use std::sync::Arc;
+
+/// Puts the page of the status as it is for this request into the exchange's settings.
+pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status: Status) {
+    let local = peek(exchange).and_then(|own| own.local_or_url());
+    let local = local.map_or(&*host.defaults, |local| &**local);
+    let Some(expression) = local.core.error_expressions.get(&status.0).cloned() else {
+        return;
+    };
+    let settings = &exchange.routing.settings;
+    let Some(page) = settings.error_page(status).cloned() else {
+        return;
+    };
+    exchange.depends_on_request();
+    let own = peek(exchange).cloned().unwrap_or_default();
+    let seen = RequestFacts::new(exchange, &own, host, watcher);
+    let mut evaluation = Evaluation::new(&seen);
+    let made = match page {
+        ErrorPage::Text(_) => expression.evaluate_escaped(&mut evaluation, escape::html),
+        _ => expression.evaluate(&mut evaluation),
+    };
+    let made = made.ok().and_then(|made| String::from_utf8(made).ok());
+    let page = made.and_then(|made| match page {
+        ErrorPage::Text(_) => Some(ErrorPage::Text(made)),
+        ErrorPage::Path(_) => is_inside(&made).then_some(ErrorPage::Path(made)),
+        ErrorPage::Redirect(_) => is_field(&made).then_some(ErrorPage::Redirect(made)),
+        ErrorPage::Route(name) => Some(ErrorPage::Route(name)),
+    });
+    let mut settings = Settings::clone(&exchange.routing.settings);
+    match page {
+        Some(page) => settings.error_pages.insert(status.0, page),
+        None => settings.error_pages.remove(&status.0),
+    };
+    exchange.routing.settings = Arc::new(settings);
+}
+
+fn is_inside(path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    path.starts_with('/') && !path.contains('\0') && !path.split('/').any(|part| part == "..")
+}
+
+fn is_field(url: &str) -> bool {
+    !url.chars().any(char::is_control)
+}
