@@ -246,15 +246,17 @@ fn upstreams(report: &Value) -> Vec<String> {
         } else {
             format!("; down: {}", down.join(", "))
         };
+        let discovery = discovery(&upstream["discovery"]);
         let line = format!(
-            "{}: {}, {} so far, {} failed, {} in progress{away}",
+            "{}: {}, {} so far, {} failed, {} in progress{away}{}",
             text(upstream, "name"),
             counted(members.len(), "member"),
             counted_requests(requests),
             grouped(failures),
-            grouped(busy)
+            grouped(busy),
+            discovery.as_deref().unwrap_or_default()
         );
-        (requests > 0 || !down.is_empty()).then_some(line)
+        (requests > 0 || !down.is_empty() || discovery.is_some()).then_some(line)
     });
     let mut lines: Vec<String> = shown.collect();
     let more = lines.len().saturating_sub(UPSTREAMS_MAX);
@@ -266,6 +268,19 @@ fn upstreams(report: &Value) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The state of an upstream's source of servers. `None`: it has none.
+fn discovery(report: &Value) -> Option<String> {
+    let source = report.get("source")?.as_str()?;
+    let age = match report["age_ms"].as_u64() {
+        Some(ms) => format!("answered {} s ago", grouped(ms / 1000)),
+        None => "has not answered yet".to_owned(),
+    };
+    let servers = counted(number(report, "servers") as usize, "server");
+    let error = report["error"].as_str();
+    let error = error.map_or_else(String::new, |error| format!("; it fails: {error}"));
+    Some(format!("; {servers} by {source}, which {age}{error}"))
 }
 
 fn counted_requests(count: u64) -> String {
@@ -340,8 +355,8 @@ pub fn duration(seconds: u64) -> String {
 mod tests {
     use super::*;
     use saker_control::{
-        CertificateReport, LastReload, MemberReport, OcspReport, ReloadReport, StatusReport,
-        UpstreamReport,
+        CertificateReport, DiscoveryReport, LastReload, MemberReport, OcspReport, ReloadReport,
+        StatusReport, UpstreamReport,
     };
 
     fn report() -> StatusReport {
@@ -491,6 +506,16 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         let upstream = |name: &str, members| UpstreamReport {
             name: name.into(),
             members,
+            discovery: None,
+        };
+        let discovered = UpstreamReport {
+            discovery: Some(DiscoveryReport {
+                source: "DNS SRV _http._tcp.a".into(),
+                servers: 1,
+                age_ms: Some(61_900),
+                error: Some("110: Operation timed out".into()),
+            }),
+            ..upstream("found", vec![member("http://d:80", "up", 0)])
         };
         let upstreams = vec![
             upstream(
@@ -501,6 +526,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
                 ],
             ),
             upstream("idle", vec![member("http://c:80", "up", 0)]),
+            discovered,
         ];
         let page = render(
             &StatusReport {
@@ -512,5 +538,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         );
         let line = "\nupstream        app: 2 members, 12,030 requests so far, 1,203 failed, 2 in progress; down: http://b:80\n";
         assert!(page.contains(line) && !page.contains("idle:"), "{page}");
+        let line = "1 server by DNS SRV _http._tcp.a, which answered 61 s ago; it fails: 110: Operation timed out\n";
+        assert!(page.contains(line), "{page}");
     }
 }

@@ -63,6 +63,7 @@ pub const STREAM_SERVER: Contexts = Contexts(1 << 52);
 pub const STREAM_LOG: Contexts = Contexts(1 << 53);
 pub const UPSTREAM_TLS: Contexts = Contexts(1 << 54);
 pub const CLUSTER_PEERS: Contexts = Contexts(1 << 55);
+pub const UPSTREAM_DISCOVER: Contexts = Contexts(1 << 56);
 pub const CONSOLE_OIDC: Contexts = Contexts(1 << 60);
 
 impl Contexts {
@@ -304,6 +305,14 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[upstream.tls]",
         "TLS to the servers of an upstream. Without it, their certificates are verified with the \
          authorities that the system trusts.",
+    ),
+    context(
+        UPSTREAM_DISCOVER,
+        "upstream_discover",
+        "[upstream.discover]",
+        "Servers of an upstream that DNS, Consul, Kubernetes or Docker names while the server runs. \
+         Needs exactly one of `dns_srv`, `consul`, `kubernetes` and `docker` \
+         (docs/proxying.md).",
     ),
     context(
         STREAM,

@@ -54,7 +54,7 @@ pub use load::{Loaded, load, load_replacing, parse};
 pub use model::Model;
 pub use preset::{PRESETS, Preset};
 pub use reference::{KeyUse, key_uses, reference_markdown};
-pub use resolve::{fetched_from, server_address, with_servers};
+pub use resolve::{fetched_from, server_address, with_discovered, with_servers};
 pub use schema::json_schema;
 pub use serve::ServeOptions;
 pub use suggest::nearest;

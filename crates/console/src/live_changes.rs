@@ -245,7 +245,9 @@ impl LiveChanges {
         let upstream = upstream(model, name)?;
         let servers = self.servers.entry(name.to_owned()).or_default();
         let is_it = |url: &String| server_address(upstream, url).as_deref() == Ok(address);
-        let is_own = || upstream.members.iter().any(|one| one.address() == address);
+        let base = upstream.discovered();
+        let members = &base.as_deref().unwrap_or(upstream).members;
+        let is_own = || members.iter().any(|one| one.address() == address);
         match servers.added.iter().position(is_it) {
             Some(at) => drop(servers.added.remove(at)),
             None if is_own() && !servers.removed.iter().any(|one| one == address) => {
@@ -261,6 +263,8 @@ impl LiveChanges {
     fn fits(&mut self, upstream: &Upstream) -> Result<usize, String> {
         let servers = self.servers.get(&*upstream.name).cloned();
         let servers = servers.unwrap_or_default();
+        let base = upstream.discovered();
+        let upstream = base.as_deref().unwrap_or(upstream);
         with_servers(upstream, upstream, (&servers.added, &servers.removed))?;
         self.servers.retain(|_, one| *one != Servers::default());
         Ok(1)
@@ -288,9 +292,11 @@ impl LiveChanges {
     pub fn apply(&self, model: &Model) -> Vec<String> {
         let mut complaints = Vec::new();
         for upstream in &model.upstreams {
+            let discovered = upstream.discovered();
+            let base = discovered.as_ref().unwrap_or(upstream);
             let revised = self.servers.get(&*upstream.name).map(|servers| {
                 let lists = (servers.added.as_slice(), servers.removed.as_slice());
-                with_servers(upstream, &upstream.current(), lists)
+                with_servers(base, &upstream.current(), lists)
             });
             let revised = match revised {
                 Some(Ok(revised)) => Some(Arc::new(revised)),
@@ -300,7 +306,7 @@ impl LiveChanges {
                 }
                 None => None,
             };
-            upstream.revision.set(revised);
+            upstream.revision.set(revised.or(discovered));
             for member in &upstream.current().members {
                 let key = (upstream.name.to_string(), member.address());
                 let kept = self.members.get(&key).copied().unwrap_or_default();

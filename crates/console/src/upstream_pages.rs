@@ -46,6 +46,8 @@ struct UpstreamsPage {
     notice: Option<Notice>,
     members: Vec<Member>,
     upstreams: Vec<String>,
+    /// Sources of servers, in sentences; whether the source fails.
+    sources: Vec<(String, bool)>,
     /// Upstream and address of servers of the configuration that are not used.
     removed: Vec<(String, String)>,
     pools: Vec<String>,
@@ -75,6 +77,12 @@ pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) ->
             });
         }
     }
+    let upstreams = report["upstreams"].as_array().into_iter().flatten();
+    let sources = upstreams.filter_map(|one| {
+        let line = source_line(&one["discovery"])?;
+        let is_failing = one["discovery"]["error"].is_string();
+        Some((format!("{}: {line}", text(one, "name")), is_failing))
+    });
     let now_s = saker_net::clock::realtime_s();
     let certificates = backend.certificates().into_iter().map(|one| {
         let not_after = i64::try_from(one.not_after_unix_s).unwrap_or(i64::MAX);
@@ -90,11 +98,25 @@ pub fn upstreams(backend: &dyn Backend, shell: Shell, notice: Option<Notice>) ->
         notice,
         members,
         upstreams: names,
+        sources: sources.collect(),
         removed: backend.live_changes().removed(),
         pools: backend.php_pools(),
         certificates: certificates.collect(),
     };
     respond(200, &page)
+}
+
+/// The state of a source of servers. `None`: there is none.
+fn source_line(report: &Value) -> Option<String> {
+    let source = report["source"].as_str()?;
+    let age = match report["age_ms"].as_u64() {
+        Some(ms) => format!("last answer {} s ago", ms / 1000),
+        None => "no answer yet".to_owned(),
+    };
+    let servers = report["servers"].as_u64().unwrap_or(0);
+    let error = report["error"].as_str();
+    let error = error.map_or_else(String::new, |error| format!(" ({error})"));
+    Some(format!("{source}, servers: {servers}, {age}{error}"))
 }
 
 fn ocsp_text(ocsp: OcspReport, now_s: i64) -> String {
@@ -339,6 +361,7 @@ mod tests {
                 is_draining: false,
             }],
             upstreams: vec![text()],
+            sources: vec![(text(), true)],
             removed: vec![(text(), text())],
             pools: vec![text()],
             certificates: vec![Certificate {

@@ -35,8 +35,8 @@ pub use hosts::HostsVerb;
 pub use peers::Peers;
 pub use protocol::{CLOSED, LEFT, LISTENING, READY, RELEASED, SERVES};
 pub use report::{
-    CertificateReport, LastReload, MemberReport, OcspReport, ReloadReport, StatusReport,
-    UpstreamReport, counters,
+    CertificateReport, DiscoveryReport, LastReload, MemberReport, OcspReport, ReloadReport,
+    StatusReport, UpstreamReport, counters,
 };
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};

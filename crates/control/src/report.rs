@@ -3,7 +3,7 @@
 //! Called by: the supervisor, which fills it in; `server`.
 //! Caveat: written by hand rather than derived, because the names are a contract with scripts.
 
-use saker_config::model::{Member, Upstream};
+use saker_config::model::{Discovery, Member, Upstream};
 use saker_telemetry::Snapshot;
 use serde_json::{Map, Value, json};
 
@@ -45,6 +45,20 @@ pub struct StatusReport {
 pub struct UpstreamReport {
     pub name: String,
     pub members: Vec<MemberReport>,
+    /// `None`: its servers are those of the configuration.
+    pub discovery: Option<DiscoveryReport>,
+}
+
+/// State of a source of servers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiscoveryReport {
+    pub source: String,
+    /// Servers that it names.
+    pub servers: usize,
+    /// Time since it last answered; `None`: it never has.
+    pub age_ms: Option<u64>,
+    /// The reason why it has not answered since.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -164,11 +178,36 @@ impl UpstreamReport {
         UpstreamReport {
             name: upstream.name.to_string(),
             members: upstream.members.iter().map(MemberReport::new).collect(),
+            discovery: upstream.discovery.as_deref().map(DiscoveryReport::new),
         }
     }
 
     fn to_json(&self) -> Value {
-        json!({ "name": self.name, "members": self.members.iter().map(MemberReport::to_json).collect::<Vec<_>>() })
+        json!({
+            "name": self.name,
+            "members": self.members.iter().map(MemberReport::to_json).collect::<Vec<_>>(),
+            "discovery": self.discovery.as_ref().map(DiscoveryReport::to_json),
+        })
+    }
+}
+
+impl DiscoveryReport {
+    pub fn new(discovery: &Discovery) -> DiscoveryReport {
+        let state = discovery.terms.state.lock();
+        let now_ms = saker_net::clock::monotonic_ms();
+        DiscoveryReport {
+            source: discovery.to_string(),
+            servers: state.servers.len(),
+            age_ms: state.answered_ms.map(|at_ms| now_ms.saturating_sub(at_ms)),
+            error: state.error.clone(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "source": self.source, "servers": self.servers, "age_ms": self.age_ms,
+            "error": self.error,
+        })
     }
 }
 

@@ -10,5 +10,5 @@ mod message;
 mod resolver;
 
 pub use exchange::{ask, ask_server};
-pub use message::{Answer, Question, ServiceServer, server_of};
+pub use message::{Answer, NAME_ERROR, Question, ServiceServer, server_of, servers_of};
 pub use resolver::{Lookup, LookupError, NameServers, Resolved, Resolver};

@@ -301,8 +301,13 @@ impl Cursor<'_> {
 
 /// The first name server that a text in the form of resolv.conf (5) names.
 pub fn server_of(resolv_conf: &str) -> Option<IpAddr> {
-    let mut words = resolv_conf.lines().map(str::split_ascii_whitespace);
-    words.find_map(|mut line| {
+    servers_of(resolv_conf).next()
+}
+
+/// Iterates over the name servers that a text in the form of resolv.conf (5) names.
+pub fn servers_of(resolv_conf: &str) -> impl Iterator<Item = IpAddr> {
+    let words = resolv_conf.lines().map(str::split_ascii_whitespace);
+    words.filter_map(|mut line| {
         (line.next() == Some("nameserver"))
             .then(|| line.next())
             .flatten()?

@@ -121,6 +121,19 @@ impl Resolver {
         (clock::monotonic_ms() < found.until_ms).then(|| Rc::clone(&found.addresses))
     }
 
+    /// Returns the time for which the addresses that are known hold still, in milliseconds.
+    pub fn fresh_for_ms(&self, servers: &Arc<NameServers>, lookup: &Lookup) -> Option<u64> {
+        let known = self.known.borrow();
+        let found = known.get(&(Arc::clone(servers), lookup.clone()))?;
+        found.until_ms.checked_sub(clock::monotonic_ms())
+    }
+
+    /// Forgets a name, so that it is asked for again.
+    pub fn forget(&self, servers: &Arc<NameServers>, lookup: &Lookup) {
+        let key = (Arc::clone(servers), lookup.clone());
+        self.known.borrow_mut().remove(&key);
+    }
+
     /// Returns the addresses that were found last, whether they hold or not.
     pub fn last(&self, servers: &Arc<NameServers>, lookup: &Lookup) -> Option<Rc<[Resolved]>> {
         let known = self.known.borrow();
@@ -230,7 +243,8 @@ impl Resolver {
         }
     }
 
-    /// The addresses of the servers of a service. Those without an address are left out.
+    /// The addresses of the servers of a service. Those without an address are left out; if that
+    /// leaves none, and a lookup of an address failed, so does this one.
     async fn service(
         &self,
         servers: &NameServers,
@@ -239,7 +253,7 @@ impl Resolver {
         let question = Question::ServersOf(name.to_owned());
         let answer = self.ask(servers, question, Question::ServersOf).await?;
         let mut ttl_s = answer.ttl_s.unwrap_or(0);
-        let mut all = Vec::new();
+        let (mut all, mut error) = (Vec::new(), LookupError::Code(NAME_ERROR));
         for server in answer.servers.into_iter().take(ADDRESSES_MAX) {
             let ServiceServer {
                 priority,
@@ -247,8 +261,13 @@ impl Resolver {
                 port,
                 host,
             } = server;
-            let Ok((found, own_ttl_s)) = self.addresses(servers, &host).await else {
-                continue;
+            let (found, own_ttl_s) = match self.addresses(servers, &host).await {
+                Ok(found) => found,
+                Err(LookupError::Code(NAME_ERROR)) => continue,
+                Err(failed) => {
+                    error = failed;
+                    continue;
+                }
             };
             ttl_s = ttl_s.min(own_ttl_s);
             all.extend(found.into_iter().map(|ip| Resolved {
@@ -259,7 +278,7 @@ impl Resolver {
             }));
         }
         match all.is_empty() {
-            true => Err(LookupError::Code(NAME_ERROR)),
+            true => Err(error),
             false => Ok((all, ttl_s)),
         }
     }

@@ -38,6 +38,7 @@ mod input;
 mod log_lines;
 mod mirror;
 mod native;
+mod own_request;
 mod ping;
 mod pool;
 mod programs;
@@ -66,6 +67,7 @@ pub use failure::Failure;
 pub use fetch::DocumentFetcher;
 pub use gateway::{Busy, Gateway};
 pub use health::{HealthChecks, test_member};
+pub use own_request::{OwnAnswer, ask_member};
 pub use stream_members::{StreamConnection, StreamMember, StreamMembers};
 pub use traces::TraceExport;
 

@@ -324,6 +324,14 @@ messages! {
         "Nothing; the line names the request (docs/operations.md has a filter for fail2ban).";
     RESPONSE_NOT_STORED "SK0910" "gateway" Error "a response of an upstream could not be stored as a file"
         "The line names the file; check that the user of the server may write to its directory.";
+    DISCOVERED "SK0911" "discovery" Notice "the discovered servers of an upstream changed" "Nothing.";
+    DISCOVERY_FAILED "SK0912" "discovery" Error
+        "the servers of an upstream cannot be discovered; the last known ones stay in use"
+        "The line names the source and why it gave no answer. It is asked again at growing intervals of up to 30 seconds; `saker status` shows since when.";
+    DISCOVERY_WORKS "SK0913" "discovery" Notice "the servers of an upstream are discovered again"
+        "Nothing.";
+    DISCOVERY_REFUSED "SK0914" "discovery" Warn "a discovered server is not used"
+        "The line says why. Addresses of this machine and link-local ones need an entry in `networks` of [upstream.discover].";
     PHP_STARTED "SK0920" "php" Notice "PHP was started" "Nothing.";
     PHP_ENDED "SK0921" "php" Error "PHP exited; it is restarted with the next request"
         "Read its error output in the lines before.";

@@ -64,6 +64,7 @@ pub(crate) mod tracing;
 pub(crate) mod trigger;
 pub(crate) mod trusted_proxies;
 pub(crate) mod upstream;
+pub(crate) mod upstream_discover;
 pub(crate) mod upstream_fields;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
@@ -116,6 +117,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all.extend(directives(upstream_health::ROWS));
     all.extend(directives(upstream_server::ROWS));
     all.extend(directives(upstream_tls::ROWS));
+    all.extend(directives(upstream_discover::ROWS));
     all.extend(directives(stream::ROWS));
     all.extend(directives(stream::WAY_ROWS));
     all.extend(directives(stream::ROUTE_ROWS));

@@ -107,6 +107,10 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
             let table = block("[upstream.tls]", none);
             parts[3] = format!("{}{table}", block_of("[[upstream]]", &upstream));
         }
+        context::UPSTREAM_DISCOVER => {
+            let upstream = block_of("[[upstream]]", &[("name", "\"a\"")]);
+            parts[3] = format!("{upstream}{}", block("[upstream.discover]", none));
+        }
         context::STREAM_ROUTE | context::STREAM_TLS | context::STREAM_ACCESS => {
             let header = context.described().header;
             parts[3] = format!("[[stream]]\n{}", block(header, none))

@@ -5,6 +5,7 @@
 //! (`resolve/upstreams`).
 
 use super::{
+    upstream_discover::{DiscoverDraft, ReadDiscovery},
     upstream_health::HealthDraft,
     upstream_server::{ONE_SERVER, ParsedServer, is_bytes, read_server},
     upstream_tls::UpstreamTlsDraft,
@@ -12,7 +13,10 @@ use super::{
 use crate::{
     context::UPSTREAM,
     kind::{Kind, Word},
-    model::{Balance, Member, Origin, Protocol, Proxy, ProxyTerms, Sticky, Tuning, Upstream},
+    model::{
+        Balance, Discovery, Member, Origin, Protocol, Proxy, ProxyTerms, Revision, Sticky, Tuning,
+        Upstream,
+    },
     reader::{Reader, Table},
     row::{self, Draft, Row, Rows},
     source::Location,
@@ -26,6 +30,7 @@ use std::sync::Arc;
 pub struct UpstreamDraft {
     health: HealthDraft,
     tls: UpstreamTlsDraft,
+    discover: DiscoverDraft,
     name: Option<(String, Location)>,
     servers: Vec<ParsedServer>,
     balance: Balance,
@@ -45,7 +50,8 @@ impl Draft for UpstreamDraft {
     fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
         let given = row::set_own(self, key, given)?;
         let given = self.health.set(key, given)?;
-        self.tls.set(key, given)
+        let given = self.tls.set(key, given)?;
+        self.discover.set(key, given)
     }
 }
 
@@ -86,6 +92,8 @@ const COUNT: Kind = Kind::Integer {
     min: 0,
     max: 1_000_000,
 };
+const SERVERS_EXAMPLE: &str =
+    "[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]";
 const BALANCES: &[&str] = &[
     "round-robin",
     "least-requests",
@@ -113,11 +121,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         name: "servers",
         contexts: UPSTREAM,
         kind: Kind::ListOf(&ONE_SERVER),
-        example: Some(
-            "[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]",
-        ),
-        required: true,
-        summary: "Servers of the upstream: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 \
+        example: Some(SERVERS_EXAMPLE),
+        summary: "Servers of the upstream; required without `discover`: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 \
                   without and with TLS; `grpc://` and `grpcs://` are synonyms), `fcgi://`, \
                   `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with `+unix:` \
                   and the path of a socket. A path after the port takes the place of the beginning \
@@ -384,8 +389,19 @@ pub fn read(
         ..UpstreamDraft::default()
     };
     reader.fill(table, UPSTREAM, at, &mut draft);
+    let mut discovery = std::mem::take(&mut draft.discover).finish(reader, table);
+    if !["servers", "discover"]
+        .iter()
+        .any(|key| reader.is_mentioned(table, key, UPSTREAM))
+    {
+        reader.error(
+            at,
+            "missing `servers` in [[upstream]]",
+            Some(format!("add servers = {SERVERS_EXAMPLE}")),
+        );
+    }
     let (name, name_at) = draft.name.take()?;
-    if draft.servers.is_empty() {
+    if draft.servers.is_empty() && discovery.is_none() {
         if table
             .get("servers")
             .and_then(|servers| servers.get_ref().as_array())
@@ -399,6 +415,11 @@ pub fn read(
         }
         return Some((name, None, name_at));
     }
+    // The checks see a server that stands for those that will be found.
+    let is_discovered = discovery.is_some();
+    draft
+        .servers
+        .extend(discovery.as_ref().map(|found| found.server.clone()));
     let tls = std::mem::take(&mut draft.tls);
     tls.apply(reader, table, &mut draft.servers);
     with_streams(reader, table, &draft);
@@ -418,8 +439,27 @@ pub fn read(
             );
         }
     }
-    let upstream = draft.upstream(&name);
+    if is_discovered && let (Some(found), Some(server)) = (&mut discovery, draft.servers.pop()) {
+        named_by_configuration(reader, table, &server);
+        found.server = server;
+    }
+    let upstream = draft.upstream(&name, discovery);
     Some((name, Some(upstream), name_at))
+}
+
+/// Reports servers with TLS whose certificates would be verified for an address that a source says.
+fn named_by_configuration(reader: &mut Reader<'_>, table: &Table<'_>, server: &ParsedServer) {
+    let tls = server.backend.tls.as_ref();
+    if tls.is_none_or(|tls| tls.name.is_some() || !tls.verify) {
+        return;
+    }
+    if let Some(node) = reader.node(table, "discover", UPSTREAM) {
+        let at = reader.at(node.span());
+        let message = "servers with TLS that are discovered need `server_name` in [upstream.tls]";
+        let help = "add tls = { server_name = \"app.internal\" }, a name that the certificates of all \
+                    servers have";
+        reader.error(&at, message, Some(help.into()));
+    }
 }
 
 /// Reports what streams cannot do with their servers.
@@ -463,7 +503,7 @@ fn with_streams(reader: &mut Reader<'_>, table: &Table<'_>, draft: &UpstreamDraf
 }
 
 impl UpstreamDraft {
-    fn upstream(self, name: &str) -> Upstream {
+    fn upstream(self, name: &str, discovery: Option<ReadDiscovery>) -> Upstream {
         let mut tuning = self.tuning;
         if let Some(address_ttl_ms) = self.health.address_ttl_ms {
             tuning.address_ttl_ms = address_ttl_ms;
@@ -478,6 +518,14 @@ impl UpstreamDraft {
             health: health.clone(),
             ..server.member(&tuning)
         };
+        let discovery = discovery.map(|found| {
+            Arc::new(Discovery {
+                terms: found.terms,
+                api: found.api,
+                template: member(found.server),
+                found: Revision::default(),
+            })
+        });
         let members = self.servers.into_iter().map(member).collect();
         let sticky = self.sticky_cookie.map(|cookie| Sticky {
             parameter: cookie.to_ascii_lowercase().into(),
@@ -494,6 +542,7 @@ impl UpstreamDraft {
             slow_start_ms: self.health.slow_start_ms,
             failures_max: self.health.failures_max.unwrap_or(1),
             breaks: self.health.breaks,
+            discovery,
             ..Upstream::new(name, members)
         }
     }

@@ -15,6 +15,7 @@ mod cache;
 mod cluster;
 mod console;
 mod content;
+mod discovery;
 mod dynamic_vhosts;
 mod health;
 mod host_pattern;
@@ -58,6 +59,9 @@ pub use cache::{CacheOffer, CacheStore, CacheUse};
 pub use cluster::{Cluster, ClusterDatabase, ClusterSecret, ClusterUrl, KeyPlaces, Peers, Shares};
 pub use console::{Console, ConsoleOidc};
 pub use content::ContentRules;
+pub use discovery::{
+    Discovered, DiscoveredServer, DiscoveryPort, DiscoverySource, DiscoveryState, DiscoveryTerms,
+};
 pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, MemberState, MemberTest};
 pub use host_pattern::{HostPattern, is_plain_name};
@@ -102,8 +106,8 @@ pub use tls::{
 };
 pub use trusted_proxies::TrustedProxies;
 pub use upstream::{
-    Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Resends,
-    Revision, Sticky, Through, Tuning, Upstream,
+    Activity, Backend, BackendAddress, BackendTls, Balance, Discovery, Epoch, Member, Protocol,
+    Resends, Revision, Sticky, Through, Tuning, Upstream,
 };
 pub use user_directories::UserDirectories;
 pub use webdav::{ContentTypes, WebDav, has_name_of_webdav, is_reserved_by_webdav};

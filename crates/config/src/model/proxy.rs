@@ -112,7 +112,7 @@ impl Proxy {
     /// Returns true if the upstream is a program that looks for a file by the path (FastCGI, LSAPI).
     pub fn is_for_files(&self) -> bool {
         use super::Protocol::{FastCgi, Lsapi};
-        let first = self.upstream.members.first();
+        let first = self.upstream.templates().next();
         first.is_some_and(|member| matches!(member.backend.protocol, FastCgi | Lsapi))
     }
 }

@@ -4,7 +4,7 @@
 //! "proxy:…"`; `[[upstream]]`), and rules at request time. Workers keep the state (connections,
 //! failures) separately, by [`Backend`] and by upstream.
 
-use super::{CipherSuite, HealthCheck, MemberState, Revocation};
+use super::{CipherSuite, DiscoveryTerms, HealthCheck, MemberState, Revocation};
 use saker_net::proxy_preface::PrefaceVersion;
 use std::{
     fmt,
@@ -515,8 +515,8 @@ pub enum Resends {
     All,
 }
 
-/// The upstream that is used in place of the one that has this: with servers that an operator has
-/// added or removed. It is no part of what makes two upstreams equal.
+/// The upstream that is used in place of the one that has this: with servers that were found, or that
+/// an operator has added or removed. It is no part of what makes two upstreams equal.
 #[derive(Clone, Debug, Default)]
 pub struct Revision(Arc<(AtomicBool, RwLock<Option<Arc<Upstream>>>)>);
 
@@ -544,6 +544,28 @@ impl PartialEq for Revision {
 }
 
 impl Eq for Revision {}
+
+/// Servers of an upstream that a source names while the server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    pub terms: DiscoveryTerms,
+    /// The server of the source's API; `None`: the source is DNS.
+    pub api: Option<Arc<Member>>,
+    /// A server with the settings that all discovered ones have.
+    pub template: Member,
+    /// The upstream with the servers that were found.
+    pub found: Revision,
+}
+
+/// For logs and status reports.
+impl fmt::Display for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.api {
+            Some(api) => write!(f, "{} at {}", self.terms.source, api.backend),
+            None => write!(f, "{}", self.terms.source),
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
@@ -576,7 +598,9 @@ pub struct Upstream {
     pub failures_max: u32,
     /// Refuses requests while no member is available, instead of trying one anyway.
     pub breaks: bool,
-    /// The upstream with the servers that an operator has added or removed.
+    /// Servers besides `members`.
+    pub discovery: Option<Arc<Discovery>>,
+    /// The upstream with the servers that were found, and that an operator has added or removed.
     pub revision: Revision,
 }
 
@@ -599,13 +623,28 @@ impl Upstream {
             slow_start_ms: 0,
             failures_max: 1,
             breaks: false,
+            discovery: None,
             revision: Revision::default(),
         }
     }
 
+    /// The upstream with the servers that were found, without the changes of an operator. `None`:
+    /// nothing was found yet, or it has no discovery.
+    pub fn discovered(&self) -> Option<Arc<Upstream>> {
+        self.discovery.as_ref()?.found.get()
+    }
+
+    /// Iterates over servers with all settings that members may have: those of the configuration,
+    /// and the one that stands for those that are found.
+    pub fn templates(&self) -> impl Iterator<Item = &Member> {
+        let found = self.discovery.as_ref().map(|found| &found.template);
+        self.members.iter().chain(found)
+    }
+
     /// The upstream as it is used now.
     pub fn current(self: &Arc<Self>) -> Arc<Upstream> {
-        self.revision.get().unwrap_or_else(|| Arc::clone(self))
+        let now = self.revision.get().or_else(|| self.discovered());
+        now.unwrap_or_else(|| Arc::clone(self))
     }
 }
 

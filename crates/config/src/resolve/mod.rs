@@ -9,7 +9,7 @@ mod streams;
 mod templates;
 mod upstreams;
 
-pub use upstreams::{fetched_from, server_address, with_servers};
+pub use upstreams::{fetched_from, server_address, with_discovered, with_servers};
 
 use crate::configuration::Configuration;
 

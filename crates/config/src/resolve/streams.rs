@@ -114,7 +114,7 @@ impl Maker<'_> {
             ReadTarget::Servers(servers) => self.own(servers, header)?,
         };
         let own = way.preface.as_ref().or(self.draft.way.preface.as_ref());
-        let of_upstream = |upstream: &Upstream| upstream.members.first()?.tuning.proxy_preface;
+        let of_upstream = |upstream: &Upstream| upstream.templates().next()?.tuning.proxy_preface;
         let preface: Option<PrefaceVersion> = match own {
             Some((version, _)) => *version,
             None => of_upstream(&upstream),
@@ -141,8 +141,7 @@ impl Maker<'_> {
             return None;
         };
         let other = upstream
-            .members
-            .iter()
+            .templates()
             .find(|member| !member.backend.protocol.is_of_streams());
         if let Some(member) = other {
             let message = format!(
@@ -162,12 +161,10 @@ impl Maker<'_> {
             self.complain(at, message, help.to_owned());
         }
         let udp = upstream
-            .members
-            .iter()
+            .templates()
             .any(|member| member.backend.protocol == Protocol::Datagrams);
         let tcp = upstream
-            .members
-            .iter()
+            .templates()
             .any(|member| member.backend.protocol == Protocol::Bytes);
         self.transports(udp, tcp, at);
         if let Some((_, at)) = &self.draft.connect_timeout {

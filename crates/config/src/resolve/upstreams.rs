@@ -12,11 +12,11 @@ use crate::{
         upstream_server::{read_bytes_server, read_server},
     },
     model::{
-        Action, Authorize, Backend, BackendTls, Member, MemberState, Origin, ProxyTerms, Revision,
-        Tuning, Upstream,
+        Action, Authorize, Backend, BackendAddress, BackendTls, DiscoveredServer, Discovery,
+        Member, MemberState, Origin, ProxyTerms, Revision, Tuning, Upstream,
     },
 };
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, net::IpAddr, path::Path, sync::Arc};
 
 /// Longest silence of a server that a document is fetched from.
 const FETCH_TIMEOUT_MS: u64 = 10_000;
@@ -109,13 +109,16 @@ fn report(configuration: &mut Configuration, origin: Origin, message: String, he
 
 /// A message about an upstream that no request can be sent to.
 fn for_streams(upstream: &Upstream) -> Option<String> {
-    let mut members = upstream.members.iter();
+    let mut members = upstream.templates();
     let member = members.find(|member| member.backend.protocol.is_of_streams())?;
-    Some(format!(
-        "upstream {} is for streams: its server {} speaks no HTTP",
-        quoted(&upstream.name),
-        member.backend
-    ))
+    let name = quoted(&upstream.name);
+    Some(match upstream.members.is_empty() {
+        true => format!("upstream {name} is for streams: its `scheme` is not of HTTP"),
+        false => format!(
+            "upstream {name} is for streams: its server {} speaks no HTTP",
+            member.backend
+        ),
+    })
 }
 
 /// Resolves the upstream of `authorize`.
@@ -166,7 +169,7 @@ pub fn with_servers(
     before: &Upstream,
     (added, removed): (&[String], &[String]),
 ) -> Result<Upstream, String> {
-    let first = base.members.first();
+    let first = base.templates().next();
     let first = first.ok_or("the upstream has no server to take settings from")?;
     let kept = base.members.iter().filter(|member| {
         let address = member.address();
@@ -192,12 +195,61 @@ pub fn with_servers(
     }
 }
 
+/// The upstream with the servers that its source names, besides its own. Servers that `before` has
+/// keep their state.
+pub fn with_discovered(
+    configured: &Upstream,
+    before: &Upstream,
+    found: &[DiscoveredServer],
+) -> Upstream {
+    let mut members = configured.members.clone();
+    let Some(discovery) = configured.discovery.as_deref() else {
+        return configured.clone();
+    };
+    let template = &discovery.template;
+    for server in found {
+        let host = match server.ip {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let (host, port) = (host.into(), server.port);
+        let backend = Backend {
+            address: BackendAddress::Tcp { host, port },
+            ..Backend::clone(&template.backend)
+        };
+        let is_same = |one: &&Member| *one.backend == backend;
+        if members.iter().any(|own| is_same(&own)) {
+            continue;
+        }
+        let known = before.members.iter().find(is_same);
+        members.push(Member {
+            weight: server.weight.saturating_mul(100),
+            set: server.set,
+            state: known.map_or_else(MemberState::default, |known| known.state.clone()),
+            backend: known
+                .map_or_else(|| Arc::new(backend.clone()), |one| Arc::clone(&one.backend)),
+            ..template.clone()
+        });
+    }
+    // Without `found`, which would hold the new upstream: a circle that nothing frees.
+    let discovery = Discovery {
+        found: Revision::default(),
+        ..discovery.clone()
+    };
+    Upstream {
+        members,
+        discovery: Some(Arc::new(discovery)),
+        revision: Revision::default(),
+        ..configured.clone()
+    }
+}
+
 /// The address of a server of an upstream at a URL.
 ///
 /// # Errors
 /// The reason why it does not fit the upstream.
 pub fn server_address(upstream: &Upstream, url: &str) -> Result<String, String> {
-    let first = upstream.members.first();
+    let first = upstream.templates().next();
     let first = first.ok_or("the upstream has no server to take settings from")?;
     like(first, url).map(|member| member.address())
 }

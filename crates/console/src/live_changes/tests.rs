@@ -1,7 +1,10 @@
 //! Changes of members, servers, and redirects of the running server.
 
 use super::*;
-use saker_config::{model::Tuning, parse};
+use saker_config::{
+    model::{DiscoveredServer, Tuning},
+    parse, with_discovered,
+};
 use std::path::PathBuf;
 
 const TEXT: &str = "[[listener]]\naddress = \"127.0.0.1:8080\"\n\
@@ -149,6 +152,59 @@ fn servers_that_do_not_fit_change_nothing() {
     let other = of_text(&text);
     assert_eq!(changes.apply(&other).len(), 1);
     assert_eq!(addresses(&other, "other"), ["http://c.test:80"]);
+}
+
+#[test]
+fn changes_stand_on_what_is_discovered() {
+    let text = TEXT.replace(
+        "servers = [\"http://a.test:80\", \"http://b.test:80\"]",
+        "discover = { dns_srv = \"_http._tcp.a.test\" }",
+    );
+    let (model, folder) = (of_text(&text), Folder::new("live-discovered"));
+    let app = Arc::clone(upstream(&model, "app").expect("an upstream"));
+    let find = |ips: &[&str]| {
+        let server = |ip: &&str| DiscoveredServer {
+            set: 0,
+            ip: ip.parse().expect("an address"),
+            port: 80,
+            weight: 1,
+        };
+        let servers: Vec<_> = ips.iter().map(server).collect();
+        let found = with_discovered(&app, &app.current(), &servers);
+        let discovery = app.discovery.as_ref().expect("a discovery");
+        discovery.found.set(Some(Arc::new(found)));
+    };
+    let mut changes = LiveChanges::default();
+    assert!(changes.apply(&model).is_empty() && addresses(&model, "app").is_empty());
+    // Without a server there are settings to take all the same.
+    let added = add("app", "http://c.test");
+    assert_eq!(changes.change(&model, &folder.0, &added), Ok(1));
+    assert_eq!(addresses(&model, "app"), ["http://c.test:80"]);
+    find(&["10.0.0.1", "10.0.0.2"]);
+    assert!(changes.apply(&model).is_empty());
+    let all = [
+        "http://10.0.0.1:80",
+        "http://10.0.0.2:80",
+        "http://c.test:80",
+    ];
+    assert_eq!(addresses(&model, "app"), all);
+    let drain = member("http://10.0.0.2:80", MemberChange::Drain);
+    assert_eq!(changes.change(&model, &folder.0, &drain), Ok(1));
+    let gone = remove("app", "http://10.0.0.1:80");
+    assert_eq!(changes.change(&model, &folder.0, &gone), Ok(1));
+    assert_eq!(addresses(&model, "app"), all[1..]);
+    assert!(app.current().members[0].drains());
+    // One that comes back is still removed, and its neighbor still drained.
+    find(&["10.0.0.2"]);
+    find(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    assert!(changes.apply(&model).is_empty());
+    let now = [
+        "http://10.0.0.2:80",
+        "http://10.0.0.3:80",
+        "http://c.test:80",
+    ];
+    assert_eq!(addresses(&model, "app"), now);
+    assert!(app.current().members[0].drains() && !app.current().members[1].drains());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod member_test;
 mod probe;
 
 pub use member_test::test_member;
+pub(crate) use probe::over_http1;
 
 use crate::pool::Pool;
 use saker_config::model::{Backend, HealthCheck, Member, MemberState, Upstream};

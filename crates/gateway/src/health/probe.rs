@@ -117,7 +117,11 @@ async fn attempt(
     listen(upstream).await.map(Some)
 }
 
-async fn over_http1(
+/// Begins a GET request over a connection of its own.
+///
+/// # Errors
+/// No connection, or a request that HTTP/1.1 has no words for.
+pub(crate) async fn over_http1(
     pool: &Rc<Pool>,
     tuning: &Tuning,
     head: &RequestHead,

@@ -4,8 +4,8 @@
 //! Out of scope: who may ask (`saker_control`), and what commands print (`saker_cli`).
 
 use super::{
-    bans, cache_control, cluster, metrics_endpoint::MetricsSource, sandbox, supervisor::Supervisor,
-    upgrade, virtual_hosts, warming,
+    bans, cache_control, cluster, discovery, metrics_endpoint::MetricsSource, sandbox,
+    supervisor::Supervisor, upgrade, virtual_hosts, warming,
 };
 use saker_config::model::MetricsEndpoint;
 use saker_control::{
@@ -94,6 +94,7 @@ impl MetricsSource for Supervisor {
             .into_iter()
             .chain(expiry)
             .chain(virtual_hosts::gauges(&self.generation.borrow()))
+            .chain(discovery::gauges(&self.generation.borrow()))
             .chain(cluster::gauges(self.shared.cluster()))
             .chain(self.cluster_clients.borrow().gauges())
             .collect();

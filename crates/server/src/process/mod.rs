@@ -19,6 +19,7 @@ mod configuration_watch;
 mod console;
 mod console_parts;
 mod control_answers;
+mod discovery;
 mod document_roots;
 mod error_log_settings;
 mod hand_on;

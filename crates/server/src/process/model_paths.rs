@@ -75,19 +75,7 @@ pub fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
             .flatten(),
         );
     }
-    let members = model
-        .upstreams
-        .iter()
-        .flat_map(|upstream| &upstream.members);
-    for tls in members.filter_map(|member| member.backend.tls.as_ref()) {
-        paths.extend(tls.authorities.iter().chain(&tls.revocation_lists));
-        paths.extend(&tls.passphrases);
-        paths.extend(
-            tls.identity
-                .iter()
-                .flat_map(|(certificate, key)| [certificate, key]),
-        );
-    }
+    paths.extend(of_upstreams(model));
     // Beside those of its site: this server shows its certificate to the others, too.
     if model.cluster.peers.listen.is_some() {
         let peers = &model.cluster.peers;
@@ -114,4 +102,30 @@ pub fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
         );
     }
     (files, directories)
+}
+
+/// Files for the servers of upstreams, and for the APIs that name some.
+fn of_upstreams(model: &Model) -> Vec<&PathBuf> {
+    let mut paths = Vec::new();
+    let discoveries = model
+        .upstreams
+        .iter()
+        .filter_map(|upstream| upstream.discovery.as_ref());
+    let tokens = discoveries.clone();
+    paths.extend(tokens.filter_map(|one| one.terms.token_file.as_ref()));
+    let members = model
+        .upstreams
+        .iter()
+        .flat_map(|upstream| upstream.templates())
+        .chain(discoveries.filter_map(|one| one.api.as_deref()));
+    for tls in members.filter_map(|member| member.backend.tls.as_ref()) {
+        paths.extend(tls.authorities.iter().chain(&tls.revocation_lists));
+        paths.extend(&tls.passphrases);
+        paths.extend(
+            tls.identity
+                .iter()
+                .flat_map(|(certificate, key)| [certificate, key]),
+        );
+    }
+    paths
 }

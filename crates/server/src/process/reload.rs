@@ -13,6 +13,7 @@ use super::{
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
 use saker_control::{LastReload, Peers, PreparedSocket, ReloadReport};
+use saker_discovery::carry_over;
 use saker_pipeline::Generation;
 use saker_serving::{log_files, tls_state::TlsState, worker_thread::Command};
 use saker_telemetry::{Metric, error_log, message};
@@ -201,6 +202,12 @@ impl Supervisor {
             .abuse
             .addresses
             .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        let state_dir = &generation.model.server.state_dir;
+        carry_over(
+            &generation.model,
+            Some(&self.generation.borrow().model),
+            state_dir,
+        );
         upgrade_state::continue_failures(&generation.model, &self.generation.borrow().model);
         self.apply_live(&generation);
         self.workers
@@ -210,6 +217,7 @@ impl Supervisor {
             .borrow_mut()
             .apply(&generation.model, self.shared.broker.as_ref());
         self.acme.apply(acme);
+        self.discover(&generation);
         self.look_after(&generation);
         self.export_traces(&generation);
         self.change_listeners(&generation, &added);

@@ -311,6 +311,8 @@ fn serve(
     let supervisor = Rc::new(supervisor);
     runtime.block_on(async {
         let shared = supervisor.shared_sockets();
+        // Before what an earlier server knew of the members.
+        supervisor.begin_discovery().await;
         supervisor.take_from_running().await?;
         // After what an earlier server knew of upstreams.
         supervisor.begin_health();
@@ -356,6 +358,7 @@ fn serve(
             () = supervisor.warm_up() => {}
             () = supervisor.look_after_abuse() => {}
             () = supervisor.watch_configuration() => {}
+            () = supervisor.follow_discovery() => {}
             () = systemd::keep_alive() => {}
             () = sandbox::report_refused_calls() => {}
             () = metrics_endpoint::serve(metrics) => {}

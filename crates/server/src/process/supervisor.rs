@@ -24,6 +24,7 @@ use super::{
 use saker_cli::source::Source;
 use saker_config::model::{Address, Listener};
 use saker_control::{EndpointSocket, LastReload, Lock, Peers};
+use saker_discovery::Discoveries;
 use saker_gateway::{HealthChecks, TraceExport};
 use saker_net::BoundSocket;
 use saker_page_cache::warm::WarmJobs;
@@ -94,6 +95,7 @@ pub struct Supervisor {
     pub(super) cluster_clients: RefCell<ClusterClients>,
     pub(super) warm_ups: WarmJobs,
     pub(super) health: RefCell<HealthChecks>,
+    pub(super) discoveries: RefCell<Discoveries>,
     pub(super) trace_export: RefCell<TraceExport>,
     /// PHP process managers. Lives on this thread; only the task that stops it holds it across an
     /// `await`.
@@ -140,10 +142,8 @@ impl Supervisor {
             &shared.abuse.bans,
             saker_net::clock::realtime_s(),
         );
-        shared
-            .abuse
-            .addresses
-            .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        let addresses = &shared.abuse.addresses;
+        addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         let trace_export = TraceExport::new(&shared.traces, &shared.main_counters);
         let follows = listeners.has_predecessor();
         let mut key_file = KeyFile::new(&generation.model.server.state_dir);
@@ -170,6 +170,7 @@ impl Supervisor {
             cluster_clients: RefCell::default(),
             warm_ups: WarmJobs::default(),
             health: RefCell::default(),
+            discoveries: RefCell::default(),
             trace_export: RefCell::new(trace_export),
             php: RefCell::default(),
             stopping: Cell::new(false),

@@ -11,6 +11,8 @@
 mod databases;
 #[path = "../harness/http3_client/mod.rs"]
 mod http3_client;
+#[path = "../harness/name_server.rs"]
+mod name_server;
 #[path = "../harness/openid_provider.rs"]
 mod openid_provider;
 #[path = "../harness/operate.rs"]
@@ -34,6 +36,7 @@ mod by_client;
 mod cache;
 mod counters;
 mod databases_tls;
+mod discovery;
 mod dokuwiki;
 mod gateway;
 mod goaccess;

@@ -59,6 +59,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-dav", 7),
     ("saker-gateway", 5),
     ("saker-stream-proxy", 6),
+    ("saker-discovery", 6),
     ("saker-apache-model", 7),
     ("saker-apache", 7),
     ("saker-nginx-model", 6),
