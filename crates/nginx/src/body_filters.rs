@@ -50,7 +50,7 @@ impl Filter for BodyFilter {
     fn takes_ready(&self, exchange: &Exchange) -> bool {
         exchange
             .extensions
-            .get::<Box<State>>()
+            .get::<State>()
             .is_some_and(|state| changes(state))
     }
 
@@ -86,7 +86,7 @@ struct Work {
 /// Applies the filters of the location.
 pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response) {
     slice::apply(filters, exchange, response);
-    let is_changed = exchange.extensions.get::<Box<State>>();
+    let is_changed = exchange.extensions.get::<State>();
     if !is_changed.is_some_and(|state| changes(state)) || response.tunnel.is_some() {
         return;
     }
