@@ -14,6 +14,7 @@ use saker_testkit::{Client, Saker, ServerProcess, TempDir, free_port, require};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt,
     process::Command,
     time::Duration,
 };
@@ -91,6 +92,8 @@ struct Behind {
 impl Behind {
     fn start() -> Behind {
         let dir = operate::folder("beside-nginx");
+        // A server without privileges asks the programs in it, too.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         dir.write("www/small.html", "x".repeat(285)).unwrap();
         dir.write("www/1k.html", "y".repeat(1000)).unwrap();
         dir.write("www/helloworld.php", "<?php echo 'Hello World!';")
@@ -187,7 +190,7 @@ fn php(dir: &TempDir) -> ServerProcess {
     };
     let at = dir.display();
     let text = format!(
-        "[global]\nerror_log = {at}/php.log\ndaemonize = no\n[www]\n{user}listen = {at}/php.sock\npm = static\npm.max_children = 4\n"
+        "[global]\nerror_log = {at}/php.log\ndaemonize = no\n[www]\n{user}listen = {at}/php.sock\nlisten.mode = 0666\npm = static\npm.max_children = 4\n"
     );
     let file = dir.write("php.conf", text).unwrap();
     let mut command = Command::new(program);
