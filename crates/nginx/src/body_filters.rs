@@ -48,10 +48,7 @@ impl Filter for BodyFilter {
     }
 
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange
-            .extensions
-            .get::<State>()
-            .is_some_and(|state| changes(state))
+        exchange.extensions.get::<State>().is_some_and(changes)
     }
 
     fn apply<'a>(
@@ -87,7 +84,7 @@ struct Work {
 pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response) {
     slice::apply(filters, exchange, response);
     let is_changed = exchange.extensions.get::<State>();
-    if !is_changed.is_some_and(|state| changes(state)) || response.tunnel.is_some() {
+    if !is_changed.is_some_and(changes) || response.tunnel.is_some() {
         return;
     }
     let planned = Request::run(exchange, &filters.nginx, &filters.watcher, |request| {
