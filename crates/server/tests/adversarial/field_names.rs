@@ -512,8 +512,8 @@ fn plain_fields_pass_as_they_are() {
     drop(Client::connect(saker.server.address()));
 }
 
-/// What rules of nginx set, servers and programs get in place of all spellings of the client's, also
-/// by a decision that earlier requests have made, and of each client its own.
+/// Fields and parameters that rules of nginx set replace all spellings of the client's, also by a
+/// decision that earlier requests have made, and are those of each client.
 #[test]
 fn fields_of_nginx_take_the_place_of_all_spellings() {
     let recorder = Recorder::start();
@@ -540,7 +540,7 @@ fn fields_of_nginx_take_the_place_of_all_spellings() {
                 let own = [("Connection", connection), ("X-Claim", claim), LAST];
                 let fields = [&forged[..], &own].concat();
                 let mut client = saker.connect().unwrap();
-                // Programs are answered for by a server's words, which are none of theirs.
+                // The recorder answers in HTTP, which is no answer of a program.
                 drop(client.request("GET", target, &fields));
                 let told = recorder.take();
                 assert!(

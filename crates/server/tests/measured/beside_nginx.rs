@@ -82,7 +82,7 @@ const BROWSER: &[(&str, &str)] = &[
     ("Priority", "u=0, i"),
 ];
 
-/// What answers behind the server.
+/// The upstream and the program behind the server.
 struct Behind {
     dir: TempDir,
     origin: ServerProcess,

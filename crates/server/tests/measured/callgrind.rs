@@ -72,7 +72,7 @@ impl Callgrind {
         }
     }
 
-    /// What valgrind is started with.
+    /// Arguments of valgrind.
     pub fn arguments(&self) -> Vec<String> {
         let fixed = [
             "--tool=callgrind",
