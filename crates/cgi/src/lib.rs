@@ -35,7 +35,7 @@ pub use fastcgi::FastCgi;
 pub use fault::{Broken, Fault, Refused};
 pub use lsapi::Lsapi;
 pub use memcached::Memcached;
-pub use meta::{Facts, push_meta_variables, push_redirected};
+pub use meta::{Facts, push_fields, push_meta_variables, push_redirected};
 pub use plain_cgi::PlainCgi;
 pub use scgi::Scgi;
 pub use uwsgi::Uwsgi;

@@ -11,7 +11,7 @@ use saker_http::{Fields, Status};
 use std::ops::Range;
 
 /// The variable with the key.
-pub const KEY: &[u8] = b"MEMCACHED_KEY";
+pub const KEY: &str = "MEMCACHED_KEY";
 /// The field of the response with the flags of a value. It is for the caller alone.
 pub const FLAGS: &str = "X-Memcached-Flags";
 
@@ -104,7 +104,7 @@ impl Default for Memcached {
 
 impl Dialogue for Memcached {
     fn begin(&mut self, request: &ProgramRequest<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
-        let key = request.variables.first(KEY).unwrap_or_default();
+        let key = request.variables.first(KEY.as_bytes()).unwrap_or_default();
         if key.is_empty() || key.iter().any(|byte| *byte <= b' ' || *byte == 127) {
             return Err(Refused::NoScript);
         }

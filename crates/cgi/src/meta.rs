@@ -90,10 +90,39 @@ pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
         variables,
     };
     if facts.tells_fields {
-        fields(facts, &mut to);
+        let rules = FieldRules {
+            passes_authorization: facts.passes_authorization,
+            passes_underscores: facts.passes_underscores,
+            tells_type: true,
+        };
+        fields(facts.head, rules, |_| false, &mut to);
+        facts
+            .content_length
+            .into_iter()
+            .for_each(|length| to.set_number(b"CONTENT_LENGTH", length));
     }
     common(facts, &mut to);
     cgi(facts, &mut to);
+}
+
+/// Adds the fields of a request, credentials among them, to `variables`, which are empty; not those
+/// about content, which have variables of other names, and none that `is_left_out` is true for.
+pub fn push_fields(
+    head: HeadView<'_>,
+    is_left_out: impl Fn(&[u8]) -> bool,
+    variables: &mut Variables,
+) {
+    let rules = FieldRules {
+        passes_authorization: true,
+        passes_underscores: true,
+        tells_type: false,
+    };
+    let mut to = Target {
+        among: 0,
+        lengths: 0,
+        variables,
+    };
+    fields(head, rules, is_left_out, &mut to);
 }
 
 /// Copies the previous request's variables into an internal redirect, each prefixed with REDIRECT_.
@@ -154,6 +183,15 @@ impl Target<'_> {
 
 const CONTENT_TYPE: &[u8] = b"Content-Type";
 
+/// The fields that become variables.
+#[derive(Clone, Copy)]
+struct FieldRules {
+    passes_authorization: bool,
+    passes_underscores: bool,
+    /// Content-Type has a variable.
+    tells_type: bool,
+}
+
 /// Fields that become no variables of their names. Lengths tell for most others.
 #[inline]
 fn is_kept_back(name: &[u8], passes_authorization: bool) -> bool {
@@ -170,28 +208,31 @@ fn is_kept_back(name: &[u8], passes_authorization: bool) -> bool {
 /// RFC 3875 section 4.1.18, as Apache does it: names that have more than letters, digits and
 /// hyphens are left out, since two of them could become one (unless it is said that none do); Proxy
 /// too (httpoxy); passwords, unless the configuration wants it.
-fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
-    let repeated = Repeated::in_head(facts.head);
-    for (at, (name, first)) in facts.head.fields().enumerate() {
-        let is_told = facts.passes_underscores || is_plain(name);
-        if !is_told || is_kept_back(name, facts.passes_authorization) {
+fn fields(
+    head: HeadView<'_>,
+    rules: FieldRules,
+    is_left_out: impl Fn(&[u8]) -> bool,
+    to: &mut Target<'_>,
+) {
+    let repeated = Repeated::in_head(head);
+    for (at, (name, first)) in head.fields().enumerate() {
+        let is_told = rules.passes_underscores || is_plain(name);
+        if !is_told || is_kept_back(name, rules.passes_authorization) || is_left_out(name) {
             continue;
         }
         let value = match repeated.may_have(name) {
-            true if is_repeated(facts.head, name, at) => continue,
-            true => joined(facts.head, name, first),
+            true if is_repeated(head, name, at) => continue,
+            true => joined(head, name, first),
             false => first.into(),
         };
         if name.len() == CONTENT_TYPE.len() && name.eq_ignore_ascii_case(CONTENT_TYPE) {
-            to.set(b"CONTENT_TYPE", &value);
+            if rules.tells_type {
+                to.set(b"CONTENT_TYPE", &value);
+            }
         } else if name.len() <= NAME_BYTES_MAX {
             to.set_field(name, &value);
         }
     }
-    facts
-        .content_length
-        .into_iter()
-        .for_each(|length| to.set_number(b"CONTENT_LENGTH", length));
 }
 
 fn common(facts: &Facts<'_>, to: &mut Target<'_>) {

@@ -125,7 +125,7 @@ pub fn address<'a>(
             .collect();
         lines.push(forward::Line {
             name: "Proxy-Authorization",
-            value: all.join(&b", "[..]).into(),
+            value: Some(all.join(&b", "[..]).into()),
         });
     }
     Address {

@@ -7,16 +7,20 @@ use crate::{
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{
     HeadView, KnownField, Version,
+    chars::is_token,
     field_name::{NameSet, is_alike},
 };
-use saker_pipeline::{Exchange, Forwarding, ProxyOptions, UpstreamRequest, Via, template};
+use saker_pipeline::{
+    Exchange, Forwarding, NameValues, ProxyOptions, UpstreamRequest, Via, template,
+};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// A field line that we say.
 pub struct Line<'a> {
-    pub name: &'static str,
-    pub value: Cow<'a, [u8]>,
+    pub name: &'a str,
+    /// `None`: no line is said, and none of the client's is passed on.
+    pub value: Option<Cow<'a, [u8]>>,
 }
 
 /// Most requests need no memory for theirs.
@@ -45,8 +49,9 @@ impl Address<'_> {
     }
 
     /// Lines that are ours to say.
-    pub fn own(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
-        self.lines.iter().map(|line| (line.name, &*line.value))
+    pub fn own(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let lines = self.lines.iter();
+        lines.filter_map(|line| Some((line.name, line.value.as_deref()?)))
     }
 
     /// Returns a test that is true for names of fields of the client's that are not passed on.
@@ -64,9 +69,12 @@ impl Address<'_> {
     /// The names that [`Address::left_out`] is true for.
     pub fn names_left_out(&self, head: HeadView<'_>) -> NameSet {
         let mut names = OF_CONNECTION;
-        // Alike names begin alike: ours begin with letters.
         for line in &self.lines {
-            names.insert(line.name.as_bytes());
+            match line.name.as_bytes() {
+                // Alike names begin alike, if they begin with these.
+                [b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z', ..] => names.insert(line.name.as_bytes()),
+                _ => names = NameSet::ALL,
+            }
         }
         if nominates(head) {
             nominated(head).for_each(|option| names.insert(option));
@@ -139,10 +147,12 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Lines<'a>
         let is_first = !is_forwarded || head.first("x-forwarded-for").is_none();
         lines.push(Line {
             name: "X-Forwarded-For",
-            value: match is_first && exchange.client.forwarding != Forwarding::Proxied {
-                true => Cow::Borrowed(exchange.client.text().as_bytes()),
-                false => Cow::Owned(template::forwarded_for(exchange)),
-            },
+            value: Some(
+                match is_first && exchange.client.forwarding != Forwarding::Proxied {
+                    true => Cow::Borrowed(exchange.client.text().as_bytes()),
+                    false => Cow::Owned(template::forwarded_for(exchange)),
+                },
+            ),
         });
     }
     // What a client says about itself is not passed on as if a proxy had said it.
@@ -156,7 +166,10 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Lines<'a>
                 Cow::Owned([before.join(&b", "[..]).as_slice(), b", ", &value].concat())
             }
         };
-        lines.push(Line { name, value });
+        lines.push(Line {
+            name,
+            value: Some(value),
+        });
     };
     if manner.adds_forwarded {
         if let Some(host) = head.known(KnownField::Host) {
@@ -179,20 +192,48 @@ pub fn lines<'a>(exchange: &'a Exchange, call: &'a UpstreamRequest) -> Lines<'a>
         };
         lines.push(Line {
             name: "X-Forwarded-Proto",
-            value: Cow::Borrowed(scheme),
+            value: Some(Cow::Borrowed(scheme)),
         });
     }
     if !call.names.public_prefix.is_empty() {
         lines.push(Line {
             name: "X-Forwarded-Prefix",
-            value: Cow::Borrowed(call.names.public_prefix.as_bytes()),
+            value: Some(Cow::Borrowed(call.names.public_prefix.as_bytes())),
         });
     }
     let edits = &exchange.routing.settings.upstream_fields;
     if !edits.is_empty() {
         lines.retain(|line| !edits.iter().any(|edit| edit.decides(line.name.as_bytes())));
     }
+    add_own(&exchange.upstream.own_fields, &mut lines);
     lines
+}
+
+/// Adds the fields that rules have made for this request, in place of those of the same names. Host
+/// is part of no list ([`host`]), and framing is each protocol's.
+fn add_own<'a>(own: &'a NameValues, lines: &mut Lines<'a>) {
+    if own.is_empty() {
+        return;
+    }
+    lines.retain(|line| {
+        let mut own = own.iter();
+        !own.any(|(name, _)| is_alike(name, line.name.as_bytes()))
+    });
+    for (name, value) in own.iter() {
+        let token = std::str::from_utf8(name)
+            .ok()
+            .filter(|_| is_token(name) && !is_said_otherwise(name));
+        lines.extend(token.map(|name| Line {
+            name,
+            value: (!value.is_empty()).then_some(Cow::Borrowed(value)),
+        }));
+    }
+}
+
+fn is_said_otherwise(name: &[u8]) -> bool {
+    is_of_connection(name, &[])
+        || name.eq_ignore_ascii_case(b"host")
+        || name.eq_ignore_ascii_case(b"content-length")
 }
 
 /// Returns the protocols that the client asks to upgrade to (RFC 9110 section 7.8) and that may be
@@ -256,6 +297,10 @@ pub fn host<'a>(
     member: &'a Member,
     manner: &ProxyOptions,
 ) -> Cow<'a, [u8]> {
+    let own = exchange.upstream.own_fields.first("host");
+    if let Some(own) = own.filter(|own| !own.is_empty()) {
+        return Cow::Borrowed(own);
+    }
     if let Some(own) = upstream_fields::host(exchange) {
         return Cow::Owned(own);
     }

@@ -81,7 +81,7 @@ impl Http1Dialogue {
         if asks_first {
             address.lines.push(Line {
                 name: "Expect",
-                value: Cow::Borrowed(b"100-continue"),
+                value: Some(Cow::Borrowed(b"100-continue")),
             });
         }
         let (head, method) = (request.head, request.head.method());

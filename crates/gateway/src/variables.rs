@@ -1,9 +1,10 @@
 //! Variables of a program about a request: from the exchange and from rules.
 
-use saker_cgi::{Facts, Level, Setting, Variables, push_meta_variables};
+use saker_cgi::{Facts, Level, Setting, Variables, push_fields, push_meta_variables};
 use saker_config::model::{Member, PhpValue, Protocol};
 use saker_http::{HeadView, KnownField, field_name::is_alike};
-use saker_pipeline::{Exchange, Script, VariableAdjustment, texts};
+use saker_pipeline::{Exchange, Parameters, Script, VariableAdjustment, texts};
+use smallvec::SmallVec;
 use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
@@ -15,6 +16,9 @@ pub fn fill(
     content_length: Option<u64>,
     variables: &mut Variables,
 ) {
+    if let Some(parameters) = &script.parameters {
+        return fill_with(parameters, exchange, (head, content_length), variables);
+    }
     begin(exchange, variables);
     let mut local = [0; ADDRESS_BYTES_MAX];
     let local = address_text(exchange.client.local.ip().to_canonical(), &mut local);
@@ -70,6 +74,30 @@ pub fn fill(
         .iter()
         .for_each(|(name, value)| variables.set(name, value));
     add_configured(exchange, variables);
+}
+
+/// Fills in what rules have said instead.
+fn fill_with(
+    parameters: &Parameters,
+    exchange: &Exchange,
+    (head, content_length): (HeadView<'_>, Option<u64>),
+    variables: &mut Variables,
+) {
+    variables.clear();
+    if parameters.passes_fields {
+        let names = parameters.values.iter().map(|(name, _)| name);
+        let own: SmallVec<[&[u8]; 4]> = names
+            .filter_map(|name| name.strip_prefix(b"HTTP_"))
+            .collect();
+        let is_own = |name: &[u8]| own.iter().any(|own| is_alike(own, name));
+        push_fields(head, is_own, variables);
+        if content_length.is_some() {
+            hide_chunks(exchange, head, variables);
+        }
+    }
+    for (name, value) in parameters.values.iter() {
+        variables.push(name, value);
+    }
 }
 
 /// The folder of the context, which mostly is the document root.

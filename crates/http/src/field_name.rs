@@ -125,6 +125,7 @@ pub struct NameSet(u64);
 
 impl NameSet {
     pub const EMPTY: NameSet = NameSet(0);
+    pub const ALL: NameSet = NameSet(u64::MAX);
 
     pub const fn of(names: &[&str]) -> NameSet {
         let (mut set, mut at) = (0, 0);

@@ -76,14 +76,14 @@ pub struct LeftOut<F> {
     pub is_left_out: F,
 }
 
-/// Appends a request head made of one that was received, less some of its fields, and all of `more`
-/// behind them; otherwise like [`encode_request_head`]. Lines that stand in the received head as
-/// they would be written are copied as they are, neighbors in one piece.
+/// Appends a request head made of one that was received, less some of its fields, and all of `more`,
+/// whose names are tokens, behind them; otherwise like [`encode_request_head`]. Lines that stand in
+/// the received head as they would be written are copied as they are, neighbors in one piece.
 pub fn encode_forwarded_head<'a>(
     line: RequestLine<'_>,
     head: HeadView<'_>,
     left_out: LeftOut<impl Fn(&[u8]) -> bool>,
-    more: impl IntoIterator<Item = (&'static str, &'a [u8])>,
+    more: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     (framing, connection): (BodyFraming, ClientConnection),
     out: &mut Vec<u8>,
 ) -> Result<(), UnsendableRequest> {

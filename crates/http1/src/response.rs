@@ -108,8 +108,8 @@ pub(crate) fn append_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// [`append_field`] of a name that stands in the program, and so is a token.
-pub(crate) fn append_own_field(name: &'static str, value: &[u8], out: &mut Vec<u8>) {
+/// [`append_field`] of a name that is known to be a token.
+pub(crate) fn append_own_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
     debug_assert!(is_token(name.as_bytes()), "{name}");
     append_line(name, value, out);
 }

@@ -59,7 +59,7 @@ pub fn delay(exchange: &Exchange, verdict: &Verdict) -> Option<Duration> {
     let Verdict::Answer(response) = verdict else {
         return None;
     };
-    let state = exchange.extensions.get::<Box<State>>()?;
+    let state = exchange.extensions.get::<State>()?;
     let delay_ms = state.location.conf.core.auth_delay_ms?;
     (response.status == Status::UNAUTHORIZED && delay_ms > 0)
         .then(|| Duration::from_millis(delay_ms))

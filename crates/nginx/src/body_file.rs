@@ -81,7 +81,7 @@ pub async fn keep(exchange: &mut Exchange, wanted: Wanted) -> Option<Verdict> {
                 reading: None,
                 trailers: body.trailers(),
             });
-            let state = exchange.extensions.get_mut::<Box<State>>()?;
+            let state = exchange.extensions.get_mut::<State>()?;
             state.body_file = Some(Rc::new(file));
             None
         }

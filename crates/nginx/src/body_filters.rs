@@ -48,10 +48,7 @@ impl Filter for BodyFilter {
     }
 
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange
-            .extensions
-            .get::<Box<State>>()
-            .is_some_and(|state| changes(state))
+        exchange.extensions.get::<State>().is_some_and(changes)
     }
 
     fn apply<'a>(
@@ -86,8 +83,8 @@ struct Work {
 /// Applies the filters of the location.
 pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response) {
     slice::apply(filters, exchange, response);
-    let is_changed = exchange.extensions.get::<Box<State>>();
-    if !is_changed.is_some_and(|state| changes(state)) || response.tunnel.is_some() {
+    let is_changed = exchange.extensions.get::<State>();
+    if !is_changed.is_some_and(changes) || response.tunnel.is_some() {
         return;
     }
     let planned = Request::run(exchange, &filters.nginx, &filters.watcher, |request| {

@@ -19,14 +19,41 @@ use std::{
 };
 
 impl Request<'_> {
+    /// Returns the value of a variable that lies in the request or its server as it is; `None`: it is
+    /// another one, or has none.
+    pub fn held(&mut self, builtin: Builtin) -> Option<&[u8]> {
+        let version = self.exchange.head.view().version().as_str().as_bytes();
+        match builtin {
+            Builtin::Args | Builtin::QueryString | Builtin::RequestUri => self.depends_on_query(),
+            Builtin::Scheme => self.depends_on(Dependency::Scheme),
+            Builtin::ServerProtocol => self.depends_on_value(RequestPart::Version, Some(version)),
+            Builtin::RemoteAddr => self.depends_on_request(),
+            _ => {}
+        }
+        let exchange = &*self.exchange;
+        match builtin {
+            Builtin::Uri | Builtin::DocumentUri => Some(&exchange.path),
+            Builtin::Args | Builtin::QueryString => exchange.query.as_deref(),
+            Builtin::RequestUri => Some(exchange.head.view().target()),
+            Builtin::Host => Some(self.host()),
+            Builtin::Scheme => Some(match exchange.client.secure {
+                true => b"https",
+                false => b"http",
+            }),
+            Builtin::ServerName => Some(self.state.server.name.as_bytes()),
+            Builtin::ServerProtocol => Some(version),
+            Builtin::RemoteAddr => Some(self.remote_address()),
+            _ => None,
+        }
+    }
+
     /// Returns the value of a built-in variable; `None`: it has none.
     pub fn builtin(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        if let Some(value) = self.held(builtin) {
+            return Some(value.to_vec());
+        }
         match builtin {
-            Builtin::Uri | Builtin::DocumentUri => Some(self.exchange.path.clone()),
-            Builtin::Args | Builtin::QueryString => {
-                self.depends_on_query();
-                self.exchange.query.clone()
-            }
+            Builtin::Args | Builtin::QueryString => None,
             Builtin::IsArgs => {
                 self.depends_on_query();
                 let has_args = self
@@ -36,20 +63,6 @@ impl Request<'_> {
                     .is_some_and(|query| !query.is_empty());
                 has_args.then(|| b"?".to_vec())
             }
-            Builtin::RequestUri => {
-                self.depends_on_query();
-                Some(self.exchange.head.view().target().to_vec())
-            }
-            Builtin::Host => Some(self.host()),
-            Builtin::Scheme => {
-                self.depends_on(Dependency::Scheme);
-                let scheme: &[u8] = if self.exchange.client.secure {
-                    b"https"
-                } else {
-                    b"http"
-                };
-                Some(scheme.to_vec())
-            }
             Builtin::Https => {
                 self.depends_on(Dependency::Scheme);
                 Some(match self.exchange.client.secure {
@@ -57,7 +70,6 @@ impl Request<'_> {
                     false => Vec::new(),
                 })
             }
-            Builtin::ServerName => Some(self.state.server.name.as_bytes().to_vec()),
             Builtin::RequestMethod => Some(self.method()),
             Builtin::DocumentRoot => {
                 let root = files::root(self);
@@ -111,11 +123,6 @@ impl Request<'_> {
             Builtin::NginxVersion => Some(crate::VERSION.as_bytes().to_vec()),
             Builtin::Pid => Some(std::process::id().to_string().into_bytes()),
             Builtin::ServerPort => Some(self.exchange.client.local.port().to_string().into_bytes()),
-            Builtin::ServerProtocol => {
-                let version = self.exchange.head.view().version().as_str();
-                self.depends_on_value(RequestPart::Version, Some(version.as_bytes()));
-                Some(version.as_bytes().to_vec())
-            }
             Builtin::RequestBodyFile => {
                 self.depends_on_request();
                 let file = self.state.body_file.as_ref();
@@ -205,7 +212,6 @@ impl Request<'_> {
         let client = &exchange.client;
         let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
         match builtin {
-            Builtin::RemoteAddr => Some(self.remote_address()),
             Builtin::BinaryRemoteAddr => Some(match client.ip() {
                 IpAddr::V4(address) => address.octets().to_vec(),
                 IpAddr::V6(address) => address.octets().to_vec(),
@@ -239,10 +245,11 @@ impl Request<'_> {
 
     /// The client's X-Forwarded-For with its address behind it.
     fn forwarded_for(&mut self) -> Vec<u8> {
+        let list = self.field("x-forwarded-for");
         let address = self.remote_address();
-        match self.field("x-forwarded-for") {
-            Some(list) => [&list, &b", "[..], &address].concat(),
-            None => address,
+        match list {
+            Some(list) => [&list, &b", "[..], address].concat(),
+            None => address.to_vec(),
         }
     }
 
@@ -265,12 +272,12 @@ impl Request<'_> {
     }
 
     /// The client's address; that of a Unix socket has a name.
-    fn remote_address(&self) -> Vec<u8> {
+    fn remote_address(&self) -> &[u8] {
         let client = &self.exchange.client;
         let is_unix = matches!(*client.listener, Address::Unix(_)) && client.address == client.peer;
         match is_unix {
-            true => b"unix:".to_vec(),
-            false => client.text().as_bytes().to_vec(),
+            true => b"unix:",
+            false => client.text().as_bytes(),
         }
     }
 
@@ -307,10 +314,10 @@ impl Request<'_> {
     }
 
     /// The request's host, or the server's name.
-    pub fn host(&self) -> Vec<u8> {
+    pub fn host(&self) -> &[u8] {
         match self.exchange.host.is_empty() {
-            true => self.state.server.name.as_bytes().to_vec(),
-            false => self.exchange.host.clone(),
+            true => self.state.server.name.as_bytes(),
+            false => &self.exchange.host,
         }
     }
 
@@ -410,7 +417,7 @@ impl Request<'_> {
         {
             return false;
         }
-        if referers.server_names && host == String::from_utf8_lossy(&self.host()) {
+        if referers.server_names && host == String::from_utf8_lossy(self.host()) {
             return false;
         }
         !referers

@@ -47,8 +47,8 @@ impl StoreJudge for Judge {
     }
 
     fn copy_state(&self, exchange: &Exchange, update: &mut Exchange) {
-        if let Some(state) = exchange.extensions.get::<Box<State>>() {
-            update.extensions.insert(Box::new(State::clone(state)));
+        if let Some(state) = exchange.extensions.get::<State>() {
+            update.extensions.insert(State::clone(state));
         }
     }
 }

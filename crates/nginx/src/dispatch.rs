@@ -31,7 +31,7 @@ pub fn begin(
     generation: &Generation,
     watcher: &Watcher,
 ) -> Option<Response> {
-    if let Some(state) = exchange.extensions.get_mut::<Box<State>>() {
+    if let Some(state) = exchange.extensions.get_mut::<State>() {
         // Whatever began again: it is no longer what the client asked for.
         state.is_internal = true;
         state.is_unparsed &= state.named.is_some();
@@ -68,9 +68,7 @@ pub fn begin(
     exchange.routing.scripts_by_name = false;
     // Changes are counted as nginx counts them.
     exchange.routing.redirects_max = u8::MAX;
-    exchange
-        .extensions
-        .insert(Box::new(State::new(Arc::clone(server))));
+    exchange.extensions.insert(State::new(Arc::clone(server)));
     let origin = server.origin.clone();
     exchange.trace("select_host", Some(&origin), || {
         format!("server `{}`", server.name)

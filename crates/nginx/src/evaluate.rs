@@ -7,7 +7,7 @@
 use crate::{pages, request::Request};
 use saker_ap_expr::{RequestPart, Subnet};
 use saker_config::model::Underscores;
-use saker_http::Fields;
+use saker_http::{Fields, HeadView};
 use saker_nginx_model::{
     Part, Text,
     geoip::GeoIpPart,
@@ -21,36 +21,67 @@ const DEPTH_MAX: u8 = 16;
 /// A text that grows beyond this fails the request.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
+fn append(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(value);
+}
+
 impl Request<'_> {
     /// Returns the value of a text.
     pub fn text(&mut self, text: &Text) -> Vec<u8> {
-        self.text_with(text, |value, out| out.extend_from_slice(value))
+        self.text_with(text, append)
     }
 
     /// Returns the value of a text whose variables are written by a function.
     pub fn text_with(&mut self, text: &Text, write: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::new();
+        self.append_with(text, &mut out, append, write);
+        out
+    }
+
+    /// Appends the value of a text whose parts are all written by a function.
+    pub fn append_text(&mut self, text: &Text, out: &mut Vec<u8>, write: fn(&[u8], &mut Vec<u8>)) {
+        self.append_with(text, out, write, write);
+    }
+
+    /// One that grows too long leaves nothing, and fails the request.
+    fn append_with(
+        &mut self,
+        text: &Text,
+        out: &mut Vec<u8>,
+        write_literal: impl Fn(&[u8], &mut Vec<u8>),
+        write: impl Fn(&[u8], &mut Vec<u8>),
+    ) {
+        let from = out.len();
         for part in &text.parts {
             match part {
-                Part::Literal(literal) => out.extend_from_slice(literal),
+                Part::Literal(literal) => write_literal(literal, out),
                 Part::Capture(group) => {
                     if let Some(value) = self.capture(*group) {
-                        write(&value, &mut out);
+                        write(&value, out);
                     }
                 }
-                Part::Variable(variable) => {
-                    if let Some(value) = self.variable(variable) {
-                        write(&value, &mut out);
+                Part::Variable(variable) => match self.held_variable(variable) {
+                    Some(value) => write(value, out),
+                    None => {
+                        if let Some(value) = self.variable(variable) {
+                            write(&value, out);
+                        }
                     }
-                }
+                },
             }
-            if out.len() > TEXT_BYTES_MAX {
+            if out.len() - from > TEXT_BYTES_MAX {
                 self.state.has_failed = true;
-                out.clear();
-                return out;
+                return out.truncate(from);
             }
         }
-        out
+    }
+
+    /// Returns a value that needs no memory of its own.
+    fn held_variable(&mut self, variable: &Variable) -> Option<&[u8]> {
+        match variable {
+            Variable::Builtin(builtin) => self.held(*builtin),
+            _ => None,
+        }
     }
 
     /// Returns the text of a group of the last match.
@@ -120,10 +151,7 @@ impl Request<'_> {
 
     /// Returns the lines of a field, joined.
     pub fn field(&mut self, name: &str) -> Option<Vec<u8>> {
-        let view = self.exchange.head.view();
-        let lines: Vec<&[u8]> = view.all(name).collect();
-        let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
-        let value = (!lines.is_empty()).then(|| lines.join(separator));
+        let value = joined(self.exchange.head.view(), name);
         self.depends_on_field(name, value.as_deref());
         value
     }
@@ -304,6 +332,18 @@ impl Request<'_> {
         self.depends_on_value(RequestPart::Method, Some(&method));
         method
     }
+}
+
+/// The lines of a field, joined.
+fn joined(head: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
+    let mut lines = head.all(name);
+    let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+    let mut value = lines.next()?.to_vec();
+    for line in lines {
+        value.extend_from_slice(separator);
+        value.extend_from_slice(line);
+    }
+    Some(value)
 }
 
 /// The value of a cookie that a response sets.

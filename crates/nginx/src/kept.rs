@@ -31,7 +31,7 @@ macro_rules! none {
 
 /// Returns the state, unless it has something of the request besides server and location.
 pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
-    let state = exchange.extensions.get::<Box<State>>()?;
+    let state = exchange.extensions.get::<State>()?;
     let State {
         server,
         location,
@@ -69,7 +69,7 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         is_client_settled,
         began_ns: _,
         depth,
-    } = &**state;
+    } = state;
     let conf = &location.conf;
     // Groups are of the path or the host, which all requests of a decision share.
     let is_of_all = captures
@@ -108,7 +108,7 @@ impl KeptRules for Kept {
             lacks_gzip: self.lacks_gzip,
             ..State::new(Arc::clone(&self.server))
         };
-        extensions.insert(Box::new(state));
+        extensions.insert(state);
         log_rules.clone_from(&self.log_rules);
     }
 
@@ -121,6 +121,10 @@ impl KeptRules for Kept {
                 && self.lacks_gzip == other.lacks_gzip
                 && self.log_rules == other.log_rules
         })
+    }
+
+    fn takes_calls(&self) -> bool {
+        true
     }
 
     fn memory_bytes(&self) -> usize {

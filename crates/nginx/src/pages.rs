@@ -139,13 +139,21 @@ pub fn media_type(conf: &LocationConf, path: &[u8]) -> String {
 /// Returns a value without characters that could end a field line.
 pub fn field_value(text: &[u8]) -> Vec<u8> {
     let mut value = Vec::with_capacity(text.len());
+    append_field_value(text, &mut value);
+    value
+}
+
+/// Appends a value without characters that could end a field line.
+pub fn append_field_value(text: &[u8], value: &mut Vec<u8>) {
+    if memchr::memchr3(b'\r', b'\n', 0, text).is_none() {
+        return value.extend_from_slice(text);
+    }
     for byte in text {
         match byte {
             b'\r' | b'\n' | 0 => value.extend(format!("%{byte:02X}").bytes()),
             _ => value.push(*byte),
         }
     }
-    value
 }
 
 /// Escapes a path for a URL.

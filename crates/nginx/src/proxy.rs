@@ -12,23 +12,21 @@ use crate::{
     sticky,
 };
 use saker_cgi::memcached;
-use saker_config::model::{
-    Backend, RequestFieldAction, RequestFieldEdit, Settings, Template, Upstream,
-};
+use saker_config::model::{Backend, Upstream};
 use saker_http::{Method, Status};
 use saker_nginx_model::{
     Proxied,
     modules::{
         upstream::{Group, PassUrl, make, split_url},
-        upstream_conf::{Gateway, LocalAddress, Param, UpstreamConf},
+        upstream_conf::{Gateway, LocalAddress, UpstreamConf},
         upstream_setters::parse_local,
     },
     values::size,
     variables::Variable,
 };
 use saker_pipeline::{
-    CallNames, Chunk, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
-    VariableAdjustment, Verdict,
+    CallNames, Chunk, NameValues, Parameters, ProxyOptions, Response, Script, UpstreamRequest,
+    UpstreamTarget, Verdict,
 };
 use saker_telemetry::message::{self, Level};
 use std::{num::NonZeroU64, sync::Arc};
@@ -64,23 +62,12 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     }
     ask_with(request, conf);
     pass_hints(request);
-    let is_http = matches!(proxied.gateway, Gateway::Proxy | Gateway::Grpc);
-    let script = match is_http {
-        true => {
-            edit_fields(request, proxied, conf, &upstream);
-            None
-        }
-        false if proxied.gateway == Gateway::Memcached => {
-            let method = request.exchange.head.view().method();
-            if !matches!(method, Method::Get | Method::Head) {
-                return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
-            }
-            let Some(script) = value_wanted(request) else {
-                return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
-            };
-            Some(Box::new(script))
-        }
-        false => Some(Box::new(script(request, conf))),
+    let decision = request.exchange.cache.decision.as_ref();
+    let mut spare = decision.and_then(|decision| decision.take_request());
+    let memory = spare.as_mut().and_then(|spare| spare.script.take());
+    let script = match told(request, proxied, conf, &upstream, memory) {
+        Ok(script) => script,
+        Err(status) => return Verdict::Answer(Response::new(status)),
     };
     let options = options(request, proxied, conf);
     if !cache::plan(request, caches, proxied, (&upstream.name, &target)) {
@@ -88,16 +75,51 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     }
     request.state.is_forwarded = true;
     choose_by(request, &upstream.name);
-    request.exchange.upstream.call = Some(Box::new(UpstreamRequest {
+    let call = UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),
         target,
         script,
         manner: options,
         names: CallNames::default(),
-    }));
+    };
+    request.exchange.upstream.call = Some(match spare {
+        Some(mut memory) => {
+            *memory = call;
+            memory
+        }
+        None => Box::new(call),
+    });
     match request.state.has_failed {
         true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
         false => Verdict::Pass,
+    }
+}
+
+/// Makes the fields or parameters that the upstream is told.
+///
+/// # Errors
+/// The status of a request that can't be told.
+fn told(
+    request: &mut Request<'_>,
+    proxied: &Proxied,
+    conf: &UpstreamConf,
+    upstream: &Upstream,
+    memory: Option<Box<Script>>,
+) -> Result<Option<Box<Script>>, Status> {
+    match proxied.gateway {
+        Gateway::Proxy | Gateway::Grpc => {
+            set_fields(request, proxied, conf, upstream);
+            Ok(None)
+        }
+        Gateway::Memcached => {
+            let method = request.exchange.head.view().method();
+            if !matches!(method, Method::Get | Method::Head) {
+                return Err(Status::METHOD_NOT_ALLOWED);
+            }
+            let script = value_wanted(request).ok_or(Status::INTERNAL_SERVER_ERROR)?;
+            Ok(Some(Box::new(script)))
+        }
+        _ => Ok(Some(script(request, conf, memory))),
     }
 }
 
@@ -143,6 +165,7 @@ fn ask_with(request: &mut Request<'_>, conf: &UpstreamConf) {
     let has_fields = own.passes_fields != Some(false);
     let exchange = &mut *request.exchange;
     exchange.upstream.own_head = None;
+    exchange.upstream.own_fields.clear();
     if method.is_some() || content.is_some() || !has_fields {
         let view = exchange.head.view();
         let method = method.as_deref().unwrap_or(view.method_token());
@@ -356,57 +379,38 @@ fn with_query(request: &Request<'_>, mut target: Vec<u8>) -> Vec<u8> {
 }
 
 /// Gives the request the fields of `proxy_set_header`.
-fn edit_fields(
+fn set_fields(
     request: &mut Request<'_>,
     proxied: &Proxied,
     conf: &UpstreamConf,
     upstream: &Upstream,
 ) {
-    let params = conf.params.clone().unwrap_or_default();
-    let mut edits: Vec<RequestFieldEdit> = Vec::with_capacity(params.len() + 1);
-    let has_host = params
-        .iter()
-        .any(|param| param.name.eq_ignore_ascii_case("host"));
-    let origin = request.state.location.origin.clone();
-    if !params
-        .iter()
-        .any(|param| param.name.eq_ignore_ascii_case("expect"))
-    {
-        edits.push(RequestFieldEdit {
-            name: "Expect".into(),
-            action: RequestFieldAction::Remove,
-            origin: origin.clone(),
-        });
-    }
-    let mut push = |name: &str, value: Vec<u8>| {
-        let value = pages::field_value(&value);
-        edits.push(RequestFieldEdit {
-            name: name.into(),
-            action: match value.is_empty() {
-                true => RequestFieldAction::Remove,
-                false => {
-                    RequestFieldAction::Set(Template::literal(&String::from_utf8_lossy(&value)))
-                }
-            },
-            origin: origin.clone(),
-        });
+    let mut own = std::mem::take(&mut request.exchange.upstream.own_fields);
+    own.clear();
+    let params = conf.params.as_deref().unwrap_or_default();
+    let has = |name: &str| {
+        params
+            .iter()
+            .any(|param| param.name.eq_ignore_ascii_case(name))
     };
-    if !has_host {
+    if !has("expect") {
+        own.push("Expect", |_| ());
+    }
+    if !has("host") {
         let host = match proxied.host.is_empty() {
-            true => upstream.name.as_bytes().to_vec(),
-            false => proxied.host.as_bytes().to_vec(),
+            true => &*upstream.name,
+            false => &*proxied.host,
         };
-        push(
-            "Host",
-            if host.starts_with(b"unix:") {
-                b"localhost".to_vec()
-            } else {
-                host
-            },
-        );
+        let host = match host.starts_with("unix:") {
+            true => "localhost",
+            false => host,
+        };
+        own.push("Host", |value| {
+            pages::append_field_value(host.as_bytes(), value)
+        });
     }
     request.exchange.upstream.closes = false;
-    for param in params.iter() {
+    for param in params {
         if param.name.eq_ignore_ascii_case("connection") {
             let value = request.text(&param.value);
             let mut words = value.split(|byte| *byte == b',');
@@ -416,15 +420,11 @@ fn edit_fields(
         if is_framing(&param.name) {
             continue;
         }
-        let value = request.text(&param.value);
-        push(&param.name, value);
+        own.push(&param.name, |value| {
+            request.append_text(&param.value, value, pages::append_field_value);
+        });
     }
-    let exchange = &mut *request.exchange;
-    let settings = Settings {
-        upstream_fields: edits,
-        ..Settings::clone(&exchange.routing.settings)
-    };
-    exchange.routing.settings = Arc::new(settings);
+    request.exchange.upstream.own_fields = own;
 }
 
 /// Fields of the connection, which the gateway sets.
@@ -447,13 +447,16 @@ fn value_wanted(request: &mut Request<'_>) -> Option<Script> {
     let variables = &request.nginx.variables;
     let number = variables.iter().position(|known| *known.name == *KEY)?;
     let key = request.variable(&Variable::Named(number))?;
-    let key = pages::escape_word(&key);
-    let adjustment =
-        VariableAdjustment::new(move |_, _| vec![(memcached::KEY.to_vec(), key.clone())]);
-    request.exchange.extensions.insert(adjustment);
+    let mut values = NameValues::default();
+    values.push(memcached::KEY, |value| {
+        value.extend_from_slice(&pages::escape_word(&key));
+    });
     Some(Script {
         path: request.exchange.path.clone(),
-        is_adjusted: true,
+        parameters: Some(Parameters {
+            values,
+            passes_fields: false,
+        }),
         ..Script::default()
     })
 }
@@ -461,38 +464,36 @@ fn value_wanted(request: &mut Request<'_>) -> Option<Script> {
 /// The variable with the key.
 const KEY: &str = "memcached_key";
 
-/// Returns the parameters of a program.
-fn script(request: &mut Request<'_>, conf: &UpstreamConf) -> Script {
-    let root = files::root(request);
-    let name = files::script_name(request);
-    let has_fields = conf.request.passes_fields != Some(false);
-    let params = conf.params.clone().unwrap_or_default();
-    let mut values = Vec::with_capacity(params.len());
-    for param in params.iter() {
-        let value = request.text(&param.value);
-        if !(param.if_not_empty && value.is_empty()) {
-            values.push((param.name.as_bytes().to_vec(), value));
+/// Returns the parameters of a program. Takes over the memory of another call's, and nothing else.
+fn script(
+    request: &mut Request<'_>,
+    conf: &UpstreamConf,
+    memory: Option<Box<Script>>,
+) -> Box<Script> {
+    let mut script = memory.unwrap_or_default();
+    let before = std::mem::take(&mut *script);
+    let mut values = before.parameters.map(|own| own.values).unwrap_or_default();
+    values.clear();
+    for param in conf.params.as_deref().unwrap_or_default() {
+        let write = |value: &mut Vec<u8>| request.append_text(&param.value, value, append);
+        match param.if_not_empty {
+            true => values.push_filled(&param.name, write),
+            false => values.push(&param.name, write),
         }
     }
-    let is_param =
-        |name: &[u8], params: &[Param]| params.iter().any(|param| param.name.as_bytes() == name);
-    let adjustment = VariableAdjustment::new(move |_, told| {
-        let fields = told.into_iter();
-        let fields = fields.filter(|(name, _)| {
-            has_fields && name.starts_with(b"HTTP_") && !is_param(name, &params)
-        });
-        fields.chain(values.iter().cloned()).collect()
+    let (mut filename, mut path) = (before.filename, before.path);
+    filename.clear();
+    filename.extend_from_slice(files::root(request).as_os_str().as_encoded_bytes());
+    filename.extend_from_slice(&files::script_name(request));
+    path.clone_from(&request.exchange.path);
+    (script.filename, script.path) = (filename, path);
+    script.parameters = Some(Parameters {
+        values,
+        passes_fields: conf.request.passes_fields != Some(false),
     });
-    request.exchange.extensions.insert(adjustment);
-    Script {
-        filename: [root.as_os_str().as_encoded_bytes(), &name].concat(),
-        path: request.exchange.path.clone(),
-        document_root: root.as_os_str().as_encoded_bytes().to_vec(),
-        server_name: request.state.server.name.as_bytes().to_vec(),
-        server_port: request.exchange.client.local.port(),
-        // nginx passes all fields.
-        passes_authorization: true,
-        is_adjusted: true,
-        ..Script::default()
-    }
+    script
+}
+
+fn append(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(value);
 }

@@ -32,10 +32,10 @@ impl<'e> Request<'e> {
         watcher: &'e Watcher,
         step: impl FnOnce(&mut Request<'_>) -> R,
     ) -> Option<R> {
-        let state = exchange.extensions.remove_boxed::<Box<State>>()?;
+        let state = exchange.extensions.remove_boxed::<State>()?;
         let mut request = Request {
             exchange,
-            state: *state,
+            state,
             nginx,
             watcher,
             dependencies: Dependencies::new(),
@@ -49,7 +49,10 @@ impl<'e> Request<'e> {
 
     fn close(self) {
         let exchange = self.exchange;
-        exchange.extensions.insert(self.state);
+        exchange.extensions.insert_boxed(self.state);
+        if self.depends_on_request && exchange.log.trace.is_none() {
+            return exchange.depends_on_request();
+        }
         exchange.depends_on_facts(&self.dependencies);
         if self.depends_on_query {
             exchange.depends_on_query();
@@ -57,6 +60,11 @@ impl<'e> Request<'e> {
         if self.depends_on_request {
             exchange.depends_on_request();
         }
+    }
+
+    /// Returns true if further tests make no difference, and are not shown.
+    fn is_settled(&self) -> bool {
+        self.depends_on_request && self.exchange.log.trace.is_none()
     }
 
     /// Records that the outcome depends on more than tests can say.
@@ -74,6 +82,9 @@ impl<'e> Request<'e> {
 
     /// Records the value of a part of the request.
     pub fn depends_on_value(&mut self, part: RequestPart, value: Option<&[u8]>) {
+        if self.is_settled() {
+            return;
+        }
         match self.exchange.head.is_edited() {
             true => self.depends_on_request = true,
             false => self.dependencies.add_value(part, value),
@@ -82,6 +93,9 @@ impl<'e> Request<'e> {
 
     /// Records a field of the request.
     pub fn depends_on_field(&mut self, name: &str, value: Option<&[u8]>) {
+        if self.is_settled() {
+            return;
+        }
         // The host is part of what outcomes are kept by.
         if let Some(part) = RequestPart::of_field(name.as_bytes()) {
             self.depends_on_value(part, value);

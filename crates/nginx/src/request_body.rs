@@ -42,7 +42,7 @@ pub async fn keep(exchange: &mut Exchange, bytes_max: u64) {
         let pieces: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.bytes()).collect();
         pieces.concat()
     });
-    if let Some(state) = exchange.extensions.get_mut::<Box<State>>() {
+    if let Some(state) = exchange.extensions.get_mut::<State>() {
         state.content = content.map(Into::into);
     }
 }

@@ -334,17 +334,14 @@ impl Filter for ResponseFilter {
     }
 
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange
-            .extensions
-            .get::<Box<State>>()
-            .is_some_and(|state| {
-                state.error_status.is_some()
-                    || state.wants_response
-                    || !state.error_fields.is_empty()
-                    || needs_notes(&self.nginx, &state.location)
-                    || user_id::is_set(&state.location.conf.filters)
-                    || state.location.conf.headers.trailers.is_some()
-            })
+        exchange.extensions.get::<State>().is_some_and(|state| {
+            state.error_status.is_some()
+                || state.wants_response
+                || !state.error_fields.is_empty()
+                || needs_notes(&self.nginx, &state.location)
+                || user_id::is_set(&state.location.conf.filters)
+                || state.location.conf.headers.trailers.is_some()
+        })
     }
 
     fn apply<'a>(
@@ -547,7 +544,7 @@ fn absolute_location(request: &mut Request<'_>, location: &Location, response: &
     let client = Rc::clone(&request.exchange.client);
     let host = match core.server_name_in_redirect {
         Some(true) => request.state.server.name.as_bytes().to_vec(),
-        _ => request.host(),
+        _ => request.host().to_vec(),
     };
     let (scheme, default) = if client.secure {
         ("https", 443)

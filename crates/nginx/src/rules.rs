@@ -137,10 +137,16 @@ impl NginxRules {
     fn content<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         match self.run(exchange, |request| content::content(request, &self.caches)) {
             None => lost().into(),
-            Some(Content::Upload(folders)) => Step::Pending(Box::pin(folders.make())),
-            Some(Content::Random(folder)) => Step::Pending(Box::pin(self.random(exchange, folder))),
-            Some(Content::Names(names)) => Step::Pending(Box::pin(self.look_up(exchange, names))),
-            Some(content) => self.settle(content),
+            Some(content) => self.answer(exchange, content),
+        }
+    }
+
+    fn answer<'a>(&'a self, exchange: &'a mut Exchange, content: Content) -> Step<'a> {
+        match content {
+            Content::Upload(folders) => Step::Pending(Box::pin(folders.make())),
+            Content::Random(folder) => Step::Pending(Box::pin(self.random(exchange, folder))),
+            Content::Names(names) => Step::Pending(Box::pin(self.look_up(exchange, names))),
+            content => self.settle(content),
         }
     }
 
@@ -245,12 +251,20 @@ impl Rules for NginxRules {
     }
 
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        let kept_bytes = self.run(exchange, request_body::wanted).flatten();
-        let copies = self.run(exchange, mirror::wanted).flatten();
-        let file = self.run(exchange, body_file::wanted).flatten();
-        if kept_bytes.is_none() && copies.is_none() && file.is_none() {
-            return self.content(exchange);
-        }
+        let wanted = self.run(exchange, |request| {
+            let kept_bytes = request_body::wanted(request);
+            let copies = mirror::wanted(request);
+            let file = body_file::wanted(request);
+            match (&kept_bytes, &copies, &file) {
+                (None, None, None) => Err(content::content(request, &self.caches)),
+                _ => Ok((kept_bytes, copies, file)),
+            }
+        });
+        let (kept_bytes, copies, file) = match wanted {
+            None => return lost().into(),
+            Some(Err(content)) => return self.answer(exchange, content),
+            Some(Ok(wanted)) => wanted,
+        };
         Step::Pending(Box::pin(async move {
             if let Some(bytes_max) = kept_bytes {
                 request_body::keep(exchange, bytes_max).await;
@@ -277,7 +291,7 @@ impl Rules for NginxRules {
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
         let mut response = pages::page(response);
-        if let Some(state) = exchange.extensions.get::<Box<State>>() {
+        if let Some(state) = exchange.extensions.get::<State>() {
             clients::pad(exchange, &state.location, &mut response);
         }
         response
@@ -285,7 +299,7 @@ impl Rules for NginxRules {
 
     fn redirects_error(&self, exchange: &mut Exchange, response: &mut Response) -> bool {
         // It may have been refused before a server was chosen.
-        if response.status.is_error() && exchange.extensions.get::<Box<State>>().is_none() {
+        if response.status.is_error() && exchange.extensions.get::<State>().is_none() {
             let nginx = &self.front_end.nginx;
             let _ = dispatch::begin(exchange, nginx, &self.generation, &self.watcher);
         }

@@ -78,7 +78,7 @@ fn is_part(slice: Slice, (first, end, total): (u64, u64, u64)) -> bool {
 
 /// Makes the whole response, or the part that the client asks for, of that of the first slice.
 pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response) {
-    let state = exchange.extensions.get::<Box<State>>();
+    let state = exchange.extensions.get::<State>();
     let Some(slice) = state.and_then(|state| state.slice) else {
         return;
     };
@@ -181,7 +181,7 @@ impl Slices {
         let head = subrequest::bare_head(&self.origin);
         let (path, query) = (self.origin.path.clone(), self.origin.query.clone());
         let mut inner = subrequest::inner(&self.origin, head, path, query)?;
-        let state = inner.extensions.get_mut::<Box<State>>()?;
+        let state = inner.extensions.get_mut::<State>()?;
         state.slice = Some(Slice {
             is_next: true,
             ..self.slice

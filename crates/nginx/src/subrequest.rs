@@ -66,7 +66,7 @@ pub fn inner(
     path: Vec<u8>,
     query: Option<Vec<u8>>,
 ) -> Option<Exchange> {
-    let outer = exchange.extensions.get::<Box<State>>()?;
+    let outer = exchange.extensions.get::<State>()?;
     let mut inner = Exchange::new(
         Rc::clone(&exchange.client),
         head,
@@ -89,7 +89,7 @@ pub fn inner(
     state.connections_limited = true;
     state.is_subrequest = true;
     state.is_client_settled = true;
-    inner.extensions.insert(Box::new(state));
+    inner.extensions.insert(state);
     Some(inner)
 }
 
@@ -98,8 +98,8 @@ pub fn copy(exchange: &Exchange) -> Exchange {
     let mut copy = exchange.upstream_copy(exchange.head.clone());
     copy.log.id = Rc::clone(&exchange.log.id);
     copy.share_budget(exchange);
-    if let Some(state) = exchange.extensions.get::<Box<State>>() {
-        copy.extensions.insert(Box::new(State::clone(state)));
+    if let Some(state) = exchange.extensions.get::<State>() {
+        copy.extensions.insert(State::clone(state));
     }
     copy
 }

@@ -327,7 +327,8 @@ fn is_plain_path(path: &[u8]) -> bool {
 /// Adds the values that the configuration tells upstreams and programs about this client
 /// (`upstream_headers`, `environment`): an application answers by them, and no `Vary` can name
 /// them, since the client has not sent them. Behind conditions of a route, all values are about the
-/// client. Returns true if some depend on the client by themselves; `None`: one can't be evaluated.
+/// client, and so are those that rules have made for the request. Returns true if some depend on
+/// the client by themselves; `None`: one can't be evaluated.
 fn add_told(exchange: &Exchange, answers: &mut Vec<u8>) -> Option<bool> {
     let (settings, site) = (&exchange.routing.settings, &exchange.routing.site);
     let route = exchange.routing.route.and_then(|at| site.routes.get(at));
@@ -344,11 +345,21 @@ fn add_told(exchange: &Exchange, answers: &mut Vec<u8>) -> Option<bool> {
             continue;
         }
         let value = texts::value(text, exchange).ok()?;
-        // With its length, so that no value is read as a name and a value.
-        answers.extend_from_slice(format!(" told {name} {} ", value.len()).as_bytes());
-        answers.extend_from_slice(&value);
+        add_one_told(name.as_bytes(), &value, answers);
+    }
+    for (name, value) in exchange.upstream.own_fields.iter() {
+        is_of_client = true;
+        add_one_told(name, value, answers);
     }
     Some(is_of_client)
+}
+
+/// With its length, so that no value is read as a name and a value.
+fn add_one_told(name: &[u8], value: &[u8], answers: &mut Vec<u8>) {
+    answers.extend_from_slice(b" told ");
+    answers.extend_from_slice(name);
+    answers.extend_from_slice(format!(" {} ", value.len()).as_bytes());
+    answers.extend_from_slice(value);
 }
 
 /// Adds the query if rules have changed it: the URL of the key has the one that was sent.

@@ -17,6 +17,8 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// Upstream requests of a decision that are kept for their memory.
 const SPARE_MAX: usize = 4;
+/// One whose texts have become longer, which clients can bring about, is not kept.
+const SPARE_BYTES_MAX: usize = 8 << 10;
 
 /// Outcome of the phases for a path.
 pub struct Decision {
@@ -39,7 +41,7 @@ pub struct Decision {
     pub path: Box<[u8]>,
     /// State of the rules before their last phase, which follows; `None`: the route says it all.
     pub(crate) rules: Option<Rc<dyn KeptRules>>,
-    /// Requests that have ended; only their queries differ.
+    /// Requests that have ended; only their queries differ, unless rules make them.
     #[expect(clippy::vec_box, reason = "requests are handed on in their boxes")]
     pub(crate) spare: RefCell<Vec<Box<UpstreamRequest>>>,
 }
@@ -60,18 +62,23 @@ impl Decision {
         self.generation == generation
     }
 
-    /// Takes an upstream request that was made by this decision, for another request.
+    /// Takes an upstream request that was made by this decision, for another request. Where rules make
+    /// them, only its memory is of use.
     pub fn take_request(&self) -> Option<Box<UpstreamRequest>> {
         self.spare.borrow_mut().pop()
     }
 
-    /// Keeps an upstream request that has ended, unless rules make each of them.
+    /// Keeps an upstream request that has ended, unless rules make each of them anew.
     pub fn keep_request(&self, request: Box<UpstreamRequest>) {
-        if self.rules.is_some() {
+        if self
+            .rules
+            .as_ref()
+            .is_some_and(|rules| !rules.takes_calls())
+        {
             return;
         }
         let mut spare = self.spare.borrow_mut();
-        if spare.len() < SPARE_MAX {
+        if spare.len() < SPARE_MAX && memory_of(&request) <= SPARE_BYTES_MAX {
             spare.push(request);
         }
     }
@@ -127,7 +134,10 @@ fn memory_of(request: &UpstreamRequest) -> usize {
             &script.document_root,
             &script.server_name,
         ];
-        size_of_val(&**script) + texts.iter().map(|text| text.capacity()).sum::<usize>()
+        let parameters = script.parameters.as_ref();
+        size_of_val(&**script)
+            + texts.iter().map(|text| text.capacity()).sum::<usize>()
+            + parameters.map_or(0, |own| own.values.memory_bytes())
     });
     size_of::<UpstreamRequest>() + request.target.capacity() + script
 }

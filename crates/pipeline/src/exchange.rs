@@ -112,6 +112,7 @@ impl Exchange {
         upstream.balance_key.clone_from(&own.balance_key);
         upstream.route.clone_from(&own.route);
         upstream.own_head.clone_from(&own.own_head);
+        upstream.own_fields.clone_from(&own.own_fields);
         upstream.own_content.clone_from(&own.own_content);
         copy
     }

@@ -6,8 +6,8 @@
 
 use crate::{
     AuthState, CachedRoute, Chunk, Decision, Environment, ErrorDocument, HeadEdits, Inspection,
-    InternalRedirect, KeptDecision, LogRules, OriginalRequest, OutcomeLine, UpstreamAttempts,
-    UpstreamRequest, budget::NESTING_MAX, mapped::Mapped,
+    InternalRedirect, KeptDecision, LogRules, NameValues, OriginalRequest, OutcomeLine,
+    UpstreamAttempts, UpstreamRequest, budget::NESTING_MAX, mapped::Mapped,
 };
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Origin, Settings, Site};
@@ -150,6 +150,9 @@ pub struct UpstreamState {
     /// The head that upstreams get in place of the request's (`proxy_method`,
     /// `proxy_pass_request_headers off`).
     pub own_head: Option<Box<RequestHead>>,
+    /// Fields that HTTP upstreams get in place of the client's of these names (`proxy_set_header`);
+    /// one without a value is dropped.
+    pub own_fields: NameValues,
     /// The content that upstreams get in place of the request's (`proxy_set_body`).
     pub own_content: Option<Chunk>,
     /// Upstreams are told that the connection ends with the response.
@@ -169,6 +172,7 @@ impl UpstreamState {
             route: None,
             attempts: UpstreamAttempts::default(),
             own_head: None,
+            own_fields: NameValues::default(),
             own_content: None,
             closes: false,
         }

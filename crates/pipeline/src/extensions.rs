@@ -60,13 +60,24 @@ impl Extensions {
     pub fn insert<T: 'static>(&mut self, value: T) {
         match self.get_mut() {
             Some(old) => *old = value,
-            None => {
-                let entry = (TypeId::of::<T>(), Box::new(value) as Box<dyn Any>);
-                match &self.first {
-                    None => self.first = Some(entry),
-                    Some(_) => self.others.push(entry),
-                }
-            }
+            None => self.add((TypeId::of::<T>(), Box::new(value))),
+        }
+    }
+
+    /// [`Extensions::insert`] without moving the value.
+    pub fn insert_boxed<T: 'static>(&mut self, value: Box<T>) {
+        let id = TypeId::of::<T>();
+        let mut all = self.first.iter_mut().chain(&mut self.others);
+        match all.find(|(known, _)| *known == id) {
+            Some((_, old)) => *old = value,
+            None => self.add((id, value)),
+        }
+    }
+
+    fn add(&mut self, entry: Entry) {
+        match &self.first {
+            None => self.first = Some(entry),
+            Some(_) => self.others.push(entry),
         }
     }
 
@@ -113,5 +124,8 @@ mod tests {
             (all.remove::<u64>(), all.remove::<&str>()),
             (Some(8), Some("text"))
         );
+        all.insert_boxed(Box::new(3u16));
+        all.insert_boxed(Box::new(4u16));
+        assert_eq!((all.remove::<u16>(), all.len()), (Some(4), 0));
     }
 }

@@ -16,6 +16,12 @@ pub trait KeptRules {
     /// Returns true if another one says the same.
     fn is_same(&self, other: &dyn KeptRules) -> bool;
 
+    /// Returns true if the rules make their calls in the memory of earlier ones
+    /// ([`Decision::take_request`](crate::Decision::take_request)).
+    fn takes_calls(&self) -> bool {
+        false
+    }
+
     fn memory_bytes(&self) -> usize;
 
     fn as_any(&self) -> &dyn Any;

@@ -40,6 +40,7 @@ pub mod logged;
 pub mod logger;
 mod mapped;
 pub mod methods;
+pub mod name_values;
 pub mod outcome_lines;
 pub mod phases;
 pub mod read_buffer;
@@ -93,6 +94,7 @@ pub use log_facts::LogFacts;
 pub use logged::{ErrorDocument, LogRules, OriginalRequest, OutcomeLine, log_path_note};
 pub use logger::{FinishedRequest, LoggedSite, Logger, Loggers};
 pub use mapped::Mapped;
+pub use name_values::NameValues;
 pub use outcome_lines::OutcomeLines;
 pub use read_buffer::ReadBuffer;
 pub use request_conditions::Received;
@@ -107,7 +109,7 @@ pub use traits::{
 pub use tunnel::Tunnel;
 pub use upstream_attempts::{UpstreamAttempt, UpstreamAttempts};
 pub use upstream_request::{
-    CallNames, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
+    CallNames, Parameters, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
     UpstreamTarget, Via,
 };
 pub use variable_adjustment::VariableAdjustment;

@@ -5,7 +5,7 @@
 //! Caveat: it is incomplete without its exchange.
 //! Out of scope: everything that the exchange already has (fields, client, environment variables).
 
-use crate::script_log::ScriptLog;
+use crate::{NameValues, script_log::ScriptLog};
 use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
 use std::{borrow::Cow, num::NonZeroU64, path::PathBuf, sync::Arc, time::Duration};
 
@@ -91,6 +91,16 @@ pub struct Script {
     /// The exchange has a final adjustment of the variables
     /// ([`VariableAdjustment`](crate::VariableAdjustment)).
     pub is_adjusted: bool,
+    /// All that the program is told, in place of everything above.
+    pub parameters: Option<Parameters>,
+}
+
+/// Parameters that rules have made for a request (`fastcgi_param`).
+#[derive(Clone, Debug, Default)]
+pub struct Parameters {
+    pub values: NameValues,
+    /// Fields of the request become variables in front of them, but for those that `values` has.
+    pub passes_fields: bool,
 }
 
 /// Options for proxying, shared by all requests of a configuration section.

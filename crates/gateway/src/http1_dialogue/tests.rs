@@ -15,7 +15,7 @@ fn begun_with(
 ) -> (Http1Dialogue, String) {
     let lines = vec![Line {
         name: "X-Forwarded-For",
-        value: b"192.0.2.1".into(),
+        value: Some(b"192.0.2.1".into()),
     }];
     let address = Address {
         target: b"/a?b",

@@ -183,6 +183,7 @@ fn is_otherwise_new(exchange: &Exchange) -> bool {
         && upstream.balance_key.is_none()
         && upstream.route.is_none()
         && upstream.own_head.is_none()
+        && upstream.own_fields.is_empty()
         && upstream.own_content.is_none()
         && access.user.is_none()
         && access.claims.is_none()

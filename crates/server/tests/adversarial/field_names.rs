@@ -511,3 +511,53 @@ fn plain_fields_pass_as_they_are() {
     );
     drop(Client::connect(saker.server.address()));
 }
+
+/// Fields and parameters that rules of nginx set replace all spellings of the client's, also by a
+/// decision that earlier requests have made, and are those of each client.
+#[test]
+fn fields_of_nginx_take_the_place_of_all_spellings() {
+    let recorder = Recorder::start();
+    let to = recorder.address;
+    let saker = crate::operate::nginx(&format!(
+        "worker_processes 1;\nevents {{ }}\nhttp {{\naccess_log off;\nunderscores_in_headers on;\nignore_invalid_headers off;\n\
+         server {{\nlisten {{address}};\n\
+         location /http/ {{\nproxy_pass http://{to};\nproxy_set_header Remote-User own-$http_x_claim;\n\
+         proxy_set_header _Odd own-odd;\nproxy_set_header X-Gone \"\";\nproxy_set_header Proxy-Connection own-framing;\n}}\n\
+         location /fcgi/ {{\nfastcgi_pass {to};\nfastcgi_param HTTP_REMOTE_USER own-$http_x_claim;\n\
+         fastcgi_param HTTP__ODD own-odd;\nfastcgi_param HTTP_X_GONE \"\";\nfastcgi_param EMPTY \"\" if_not_empty;\n}}\n\
+         location /bare/ {{\nfastcgi_pass {to};\nfastcgi_pass_request_headers off;\n\
+         fastcgi_param NAME own-$http_x_claim;\nfastcgi_param END {};\n}}\n}}\n}}\n",
+        LAST.1
+    ))
+    .start(folder("field-names-nginx"));
+    let forged = SPELLINGS
+        .into_iter()
+        .chain(["Remote-User", "_odd", "-Odd", "x_gone", "X-Gone"]);
+    let forged: Vec<(&str, &str)> = forged.map(|name| (name, "forged")).collect();
+    for claim in ["one", "two", "one"] {
+        for target in ["/http/x", "/fcgi/x", "/bare/x"] {
+            for connection in ["keep-alive", "Remote-User, _Odd"] {
+                let own = [("Connection", connection), ("X-Claim", claim), LAST];
+                let fields = [&forged[..], &own].concat();
+                let mut client = saker.connect().unwrap();
+                // The recorder answers in HTTP, which is no answer of a program.
+                drop(client.request("GET", target, &fields));
+                let told = recorder.take();
+                assert!(
+                    told.contains(&format!("own-{claim}")) && !told.contains("forged"),
+                    "{target} {claim} {connection}: {told}"
+                );
+                assert_eq!(
+                    told.matches("own-odd").count(),
+                    usize::from(target != "/bare/x"),
+                    "{target}: {told}"
+                );
+                assert_eq!(told.contains("HTTP_X_CLAIM"), target == "/fcgi/x", "{told}");
+                assert!(
+                    !told.contains("EMPTY") && !told.contains("own-framing"),
+                    "{told}"
+                );
+            }
+        }
+    }
+}

@@ -27,7 +27,7 @@ pub const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 
 /// The program of servers: this build's, or in `measured` the optimized one that `SAKER_MEASURED`
 /// names.
-fn program() -> String {
+pub fn program() -> String {
     optimized().unwrap_or_else(|| SAKER.to_owned())
 }
 

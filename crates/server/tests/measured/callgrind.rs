@@ -61,24 +61,31 @@ impl Callgrind {
 
     /// The server under valgrind, which counts nothing yet.
     pub fn of(&self, builder: Builder) -> Builder {
-        let out = format!(
-            "--callgrind-out-file={}",
-            self.dumps.join("count").display()
-        );
-        let builder = builder.under_valgrind(&[
-            "--tool=callgrind",
-            "--instr-atstart=no",
-            "--separate-threads=yes",
-            "--fair-sched=yes",
-            &self.pipes(),
-            &out,
-        ]);
+        let arguments = self.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let builder = builder.under_valgrind(&arguments);
         match self.user {
             Some(user) => builder.prepared(move |command| {
                 command.uid(user).gid(user);
             }),
             None => builder,
         }
+    }
+
+    /// Arguments of valgrind.
+    pub fn arguments(&self) -> Vec<String> {
+        let fixed = [
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            "--separate-threads=yes",
+            "--fair-sched=yes",
+        ];
+        let out = self.dumps.join("count");
+        let own = [
+            self.pipes(),
+            format!("--callgrind-out-file={}", out.display()),
+        ];
+        fixed.map(str::to_owned).into_iter().chain(own).collect()
     }
 
     /// Folder in which valgrind is asked for dumps. Its own choice is below `TMPDIR`, where the server's
@@ -89,13 +96,23 @@ impl Callgrind {
 
     /// From now on instructions are counted.
     pub fn begin(&self, saker: &Saker) {
-        self.control(saker, &["-i", "on"]);
+        self.begin_in(saker.server.pid());
+    }
+
+    /// The same for a process.
+    pub fn begin_in(&self, pid: u32) {
+        self.control(pid, &["-i", "on"]);
     }
 
     /// Instructions and allocations of all threads while `work` runs.
     pub fn of_process(&self, saker: &Saker, work: impl FnOnce()) -> Counts {
+        self.of_pid(saker.server.pid(), work)
+    }
+
+    /// The same for any process.
+    pub fn of_pid(&self, pid: u32, work: impl FnOnce()) -> Counts {
         let mut sum = Counts::default();
-        for counts in self.by_thread(saker, work).values() {
+        for counts in self.by_thread(pid, work).values() {
             sum.instructions += counts.instructions;
             sum.allocations += counts.allocations;
         }
@@ -104,7 +121,7 @@ impl Callgrind {
 
     /// Instructions of the thread that has most of them while `work` runs: the worker's.
     pub fn of_worker(&self, saker: &Saker, work: impl FnOnce()) -> u64 {
-        let counts = self.by_thread(saker, work);
+        let counts = self.by_thread(saker.server.pid(), work);
         let instructions = counts.values().map(|counts| counts.instructions);
         instructions.max().expect("a thread")
     }
@@ -141,11 +158,11 @@ impl Callgrind {
         fewest
     }
 
-    fn by_thread(&self, saker: &Saker, work: impl FnOnce()) -> BTreeMap<u32, Counts> {
+    fn by_thread(&self, pid: u32, work: impl FnOnce()) -> BTreeMap<u32, Counts> {
         // What was counted so far goes into one dump, what comes now into the next.
-        self.control(saker, &["-d"]);
+        self.control(pid, &["-d"]);
         work();
-        self.control(saker, &["-d"]);
+        self.control(pid, &["-d"]);
         let dumps = fs::read_dir(&self.dumps).unwrap();
         let dumps: Vec<_> = dumps
             .filter_map(|entry| part_and_thread(&entry.unwrap().file_name().to_string_lossy()))
@@ -166,7 +183,7 @@ impl Callgrind {
             .collect()
     }
 
-    fn control(&self, saker: &Saker, words: &[&str]) {
+    fn control(&self, pid: u32, words: &[&str]) {
         let mut command = Command::new(require("callgrind_control").unwrap());
         if let Some(user) = self.user {
             command.uid(user).gid(user);
@@ -174,7 +191,7 @@ impl Callgrind {
         let output: Output = command
             .arg(self.pipes())
             .args(words)
-            .arg(saker.server.pid().to_string())
+            .arg(pid.to_string())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);

@@ -18,6 +18,7 @@ mod tls_site;
 use saker_testkit::{HeavyTurn, heavy};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+mod beside_nginx;
 mod budgets;
 mod callgrind;
 mod console_costs;
