@@ -409,6 +409,7 @@ impl Gateway {
             length,
             has_content,
             read_rate: call.manner.read_rate,
+            drops_trailers: call.manner.drops_trailers,
         };
         response.body = self.body(exchange, upstream, relay, busy).await;
         Handled::Answered(response)
@@ -434,6 +435,7 @@ impl Gateway {
                 let (room, client) = (self.room(exchange), exchange.log_context());
                 let mut pump = Pump::new(upstream, relay.bounds, room, client, relay.name);
                 pump.limit_rate(relay.read_rate);
+                pump.drop_trailers(relay.drops_trailers);
                 let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
                 Box::pin(relayed(exchange, body)).await
             }
@@ -602,6 +604,7 @@ struct Relay {
     length: Option<u64>,
     has_content: bool,
     read_rate: Option<NonZeroU64>,
+    drops_trailers: bool,
 }
 
 /// A response body that is still coming, with its places at the upstream.

@@ -51,6 +51,7 @@ pub fn assemble(
         conf_prefix: finisher.conf_prefix.to_owned(),
         body_folder: setup.prefix.join("client_body_temp"),
         default_root: setup.prefix.join("html"),
+        product: http.conf.core.product(),
         keep_alive: KeepAlive::of(&http.conf),
         reads_content: http.variables.reads_content,
         variables: std::mem::take(&mut http.variables.named),
@@ -154,6 +155,7 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
         group: process.group.clone().filter(|_| is_root),
         affinity: process.affinity_of_workers(),
         pid_file: Some(process.pid_file.clone()),
+        server_field: core.product().to_owned(),
         error_log: ErrorLog {
             target: match target.as_str() {
                 "stderr" => ErrorLogTarget::Stderr,
@@ -208,6 +210,7 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
             }),
         fields_are_bad_requests: true,
         refusals_have_pages: true,
+        timeouts_are_silent: true,
         ignores_expectations: true,
         says_keep_alive: true,
         repaired_heads: RepairedHeads::LineFeeds,

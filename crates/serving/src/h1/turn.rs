@@ -14,7 +14,7 @@ use super::{
 use crate::{
     buffers::Buffers,
     freshness::ReadOrigin,
-    request::{Cause, request_limits},
+    request::{Cause, log, request_limits},
 };
 use saker_http::Status;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
@@ -260,11 +260,24 @@ impl Connection {
             &*self.session.client,
             format_args!(""),
         );
-        let mut out = Vec::new();
-        inbound::refuse_with(&self.session, Status::REQUEST_TIMEOUT, &[], &mut out);
         self.deadline.disarm();
+        let status = Status::REQUEST_TIMEOUT;
+        if self.is_silent() {
+            log::refused(&self.session, status, &self.io.borrow().input, 0, 0);
+            return Some(Step::Close(Cause::HeadTimeout));
+        }
+        let mut out = Vec::new();
+        inbound::refuse_with(&self.session, status, &[], &mut out);
         self.sending = Some(Sending::bytes(out, Then::Close(Cause::HeadTimeout)));
         None
+    }
+
+    /// Returns true if timeouts have no response.
+    fn is_silent(&self) -> bool {
+        let services = self.session.worker.services.borrow();
+        self.session
+            .limits(&services.generation)
+            .timeouts_are_silent
     }
 
     /// Sends on; `then` once everything has gone.

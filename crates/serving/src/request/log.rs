@@ -8,7 +8,7 @@
 use super::session::Session;
 use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_pipeline::{
-    Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers,
+    Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers, Response,
 };
 use saker_telemetry::{
     Metric,
@@ -26,9 +26,28 @@ pub struct Facts<'a> {
     /// Decoded path.
     pub path: &'a [u8],
     pub fields: Option<&'a Fields>,
+    /// Content-Length, if the head has it.
+    pub length: Option<u64>,
     pub stays: bool,
     /// Set if a log of the site needs more.
     pub log_facts: Option<&'a Rc<LogFacts>>,
+}
+
+impl Facts<'_> {
+    /// The fields of the response with the length, which is added when the head is encoded.
+    fn sent_fields(&self) -> Fields {
+        let mut fields = self.fields.cloned().unwrap_or_default();
+        if let Some(length) = self.length.filter(|_| !fields.has("content-length")) {
+            fields.append("Content-Length", length.to_string().into_bytes());
+        }
+        fields
+    }
+}
+
+/// Content-Length of a response, if its head has it.
+pub fn sent_length(response: &Response) -> Option<u64> {
+    let has_length = !response.status.forbids_content() && response.tunnel.is_none();
+    response.body.length().filter(|_| has_length)
 }
 
 /// Collects the facts of an exchange that the loggers of its site need.
@@ -128,6 +147,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
     } else {
         ConnectionStatus::Close
     };
+    let fields = needs.response_fields.then(|| facts.sent_fields());
     let record = Record {
         site_name: &logged.name,
         body_bytes,
@@ -137,7 +157,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         duration_us: needs.duration.then_some(0),
         first_byte_us: needs.first_byte.then_some(0),
         connection_status,
-        response_fields: facts.fields,
+        response_fields: fields.as_ref(),
         canonical_port: logged.port(session.client.secure),
         ..record(session, Some(view), facts.path, facts.status)
     };
@@ -177,6 +197,11 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         site_name: &logged.name,
         request_line: request_line(bytes),
         body_bytes,
+        // Nothing was sent: the connection is closed, or the client has closed it.
+        connection_status: match bytes_out {
+            0 => ConnectionStatus::Aborted,
+            _ => ConnectionStatus::Close,
+        },
         bytes_in: bytes.len() as u64,
         bytes_out,
         start_s,
@@ -237,9 +262,7 @@ impl Pending {
             status: facts.status,
             path: facts.path.into(),
             host: host.into(),
-            fields: needs
-                .response_fields
-                .then(|| facts.fields.cloned().unwrap_or_default()),
+            fields: needs.response_fields.then(|| facts.sent_fields()),
             start_ns: now_ns,
             first_byte_ns: needs.first_byte.then_some(now_ns),
             body_bytes_in: Cell::new(0),

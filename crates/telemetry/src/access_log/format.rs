@@ -397,6 +397,8 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'V' => Kind::HostAsked,
         b'x' => Kind::TlsVariable(name(modifiers)?),
         b'c' => tls_item(modifiers)?,
+        b'X' if modifiers.argument == "connection" => Kind::ConnectionField,
+        b'X' if modifiers.argument == "completion" => Kind::Completion,
         b'X' => Kind::ConnectionStatus,
         b'I' => Kind::BytesIn,
         b'O' => Kind::BytesOut,

@@ -78,6 +78,10 @@ pub(super) enum Kind {
     SiteName,
     HostAsked,
     ConnectionStatus,
+    /// `keep-alive` or `close`, as the field Connection says.
+    ConnectionField,
+    /// nginx's `$request_completion`: `OK`, or nothing if the client went away before the end.
+    Completion,
     BytesIn,
     BytesOut,
     BytesInAndOut,
