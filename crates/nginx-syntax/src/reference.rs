@@ -45,10 +45,11 @@ and variables follow nginx's documentation; a suite compares the answers with th
   then.
 - `add_header` does not set fields about the connection and the length: `Connection`, `Keep-Alive`, `Upgrade`,
   `Transfer-Encoding`, `Content-Length`.
-- Responses with 206 have `Accept-Ranges`, those with 304 have no `Last-Modified`, and the boundary
-  between parts of several ranges is not a number.
+- Responses with 206 have `Accept-Ranges`, those with 304 have no `Last-Modified`, and boundaries between parts
+  of several ranges can't be guessed.
 - `$pipe` is always `.`, and `$upstream_bytes_sent` and `$upstream_bytes_received` have no value in `http`.
-  `$sent_http_connection` and `$request_completion` have their values in access logs.
+  `$sent_http_connection` and `$request_completion` have their values in access logs, and the first is what
+  was sent, where nginx's logs say `close` of connections that are kept.
 - Entity tags have another form.
 - A path that would leave an `alias` (`/img../x` below `alias /data/img/`) has no file.
 - Request fields whose names are no tokens are refused with 400; `Host` must be valid. Names with other

@@ -228,6 +228,8 @@ fn item(variable: &Variable) -> Option<String> {
 fn known_late(variable: &Variable) -> Option<&'static str> {
     match variable {
         Variable::Builtin(builtin) => late(*builtin),
+        // Without a value, it is empty.
+        Variable::SentField(name) if **name == *"content-length" => Some("%{length}X"),
         Variable::SentField(name) => late_field(name),
         _ => None,
     }

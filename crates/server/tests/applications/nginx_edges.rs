@@ -107,9 +107,11 @@ fn nginx_edges_time_out_in_silence() {
 }
 
 const LOGGED: &str = "== http\nserver_tokens off;\n\
-    log_format sent '$request|$status|$sent_http_content_length|$sent_http_connection|$request_completion';\n\
-    log_format json escape=json '{\"l\":\"$sent_http_content_length\",\"c\":\"$sent_http_connection\",\"o\":\"$request_completion\"}';\n\
+    log_format sent '$request|$status|$sent_http_content_length|$request_completion';\n\
+    log_format json escape=json '{\"l\":\"$sent_http_content_length\",\"o\":\"$request_completion\"}';\n\
+    log_format kept '$request|$sent_http_connection';\n\
     server { listen {ip}:{p}; root {shared}/www; access_log {dir}/sent.log sent; access_log {dir}/json.log json;\n\
+    access_log {dir}/kept.log kept;\n\
     location /ret { return 200 four; }\n\
     location /none { return 204; }\n\
     location /moved { return 301 /; }\n\
@@ -123,6 +125,7 @@ fn nginx_edges_log_what_was_sent() {
     let get = |method: &str, path: &str, more: &str| {
         format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{more}\r\n")
     };
+    let last = get("GET", "/ret", "Connection: close\r\n");
     let requests = [
         get("GET", "/a.txt", ""),
         get("GET", "/a.txt", ""),
@@ -133,26 +136,27 @@ fn nginx_edges_log_what_was_sent() {
         get("GET", "/missing", ""),
         get("GET", "/up", ""),
         get("GET", "/a.txt", "Range: bytes=1-2\r\n"),
-        get("GET", "/a.txt", "Connection: close\r\n"),
     ];
     for request in &requests {
-        let mut request = request.clone();
-        if !request.contains("Connection: close") {
-            request += &get("GET", "/ret", "Connection: close\r\n");
-        }
-        pair.both(|address| raw(address, &request).matches("HTTP/1.1 ").count());
+        let both = format!("{request}{last}");
+        let count = pair.both(|address| raw(address, &both).matches("HTTP/1.1 ").count());
+        assert_eq!(count, 2, "{request}");
     }
-    let lines = pair.logs("sent.log", 2 * requests.len() - 1);
-    assert!(
-        lines.contains(&"GET /a.txt HTTP/1.1|200|6|keep-alive|OK".to_owned()),
-        "{lines:?}"
-    );
-    assert!(
-        lines.contains(&"GET /ret HTTP/1.1|200|4|close|OK".to_owned()),
-        "{lines:?}"
-    );
-    let lines = pair.logs("json.log", 2 * requests.len() - 1);
-    assert_eq!(lines[0], "{\"l\":\"6\",\"c\":\"keep-alive\",\"o\":\"OK\"}");
+    let lines = pair.logs("sent.log", 2 * requests.len());
+    assert_eq!(lines[0], "GET /a.txt HTTP/1.1|200|6|OK");
+    let lines = pair.logs("json.log", 2 * requests.len());
+    assert_eq!(lines[0], "{\"l\":\"6\",\"o\":\"OK\"}");
+    // nginx has forgotten by then that the connection is kept, and logs `close`.
+    let path = pair.dir.join("saker/kept.log");
+    let mut text = String::new();
+    wait_until("the log has its lines", || {
+        text = fs::read_to_string(&path).unwrap_or_default();
+        text.lines().count() == 2 * requests.len()
+    });
+    for (at, line) in text.lines().enumerate() {
+        let expected = ["|keep-alive", "|close"][at % 2];
+        assert!(line.ends_with(expected), "{line}");
+    }
 }
 
 const NO_USERS: &str = "== http\nserver { listen {ip}:{p}; auth_basic closed; auth_basic_user_file /dev/null;\n\
@@ -270,4 +274,46 @@ fn nginx_edges_log_signals() {
             ": exit",
         ],
     );
+}
+
+const FAULTS: &str = "== http\nserver { listen {ip}:{p}; server_name faults.test; client_header_timeout 1s; return 200 x; }";
+
+/// Lines of the error log about requests that are none.
+#[test]
+fn nginx_edges_log_faults_of_clients() {
+    let pair = Pair::start("nginx-edges-faults", &[], FAULTS);
+    let requests = [
+        "G{T / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+        "GET /slow",
+        "GET / HTTP/1.1\r\nHost",
+    ];
+    for request in requests {
+        pair.both(|address| raw(address, request).lines().next().map(str::to_owned));
+    }
+    let mut found = Vec::new();
+    let [nginx, saker] = ["nginx", "saker"].map(|folder| {
+        wait_until("the error log has its lines", || {
+            let text = fs::read_to_string(pair.dir.join(folder).join("error.log"));
+            let text = text.unwrap_or_default();
+            let lines = text.lines().filter_map(|line| {
+                let (_, rest) = line.split_once(" [info] ")?;
+                let (_, said) = rest.split_once(" client ")?;
+                // Hosts are in no line of a request that has none which counts.
+                let said = said.split(", host: ").next()?;
+                (said.starts_with("sent ") || said.starts_with("timed out"))
+                    .then(|| said.to_owned())
+            });
+            found = lines.collect();
+            found.len() >= requests.len()
+        });
+        found.clone()
+    });
+    assert_eq!(saker, nginx);
+    let [first, ..] = saker.as_slice() else {
+        panic!("no lines");
+    };
+    assert!(first.contains("server: faults.test"), "{first}");
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     buffers::Buffers,
     freshness::ReadOrigin,
-    request::{Cause, log, request_limits},
+    request::{Cause, log, rejected, request_limits},
 };
 use saker_http::Status;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
@@ -248,18 +248,10 @@ impl Connection {
 
     fn over(&mut self, partial: bool) -> Option<Step> {
         if !partial {
-            error_log::log_about(
-                &message::IDLE_TIMEOUT,
-                &*self.session.client,
-                format_args!(""),
-            );
+            rejected::log_timeout(&self.session, None);
             return Some(Step::Close(Cause::Idle));
         }
-        error_log::log_about(
-            &message::HEAD_TIMEOUT,
-            &*self.session.client,
-            format_args!(""),
-        );
+        rejected::log_timeout(&self.session, Some(&self.io.borrow().input));
         self.deadline.disarm();
         let status = Status::REQUEST_TIMEOUT;
         if self.is_silent() {

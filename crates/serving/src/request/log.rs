@@ -212,6 +212,17 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
     finish(logged, (site, &session.connection), record, None);
 }
 
+/// The name of the server that a request which is not understood belongs to.
+pub fn default_name(session: &Session) -> String {
+    let services = session.worker.services.borrow();
+    let generation = &services.generation;
+    let (listener, local) = (&session.client.listener, session.client.local.ip());
+    let selected = generation.hosts.select(listener, local, b"");
+    let site = selected.and_then(|(index, _)| generation.model.sites.get(index));
+    let name = site.and_then(|site| site.canonical_name.as_deref());
+    name.unwrap_or_default().to_owned()
+}
+
 /// A line that waits for its response to be sent.
 pub struct Pending {
     head: RequestHead,

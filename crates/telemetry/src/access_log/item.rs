@@ -82,6 +82,8 @@ pub(super) enum Kind {
     ConnectionField,
     /// nginx's `$request_completion`: `OK`, or nothing if the client went away before the end.
     Completion,
+    /// Content-Length of the response; nothing, not even a hyphen, if it had none.
+    BareLength,
     BytesIn,
     BytesOut,
     BytesInAndOut,

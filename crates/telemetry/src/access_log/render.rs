@@ -67,6 +67,11 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::ConnectionField => out.extend_from_slice(connection_field(record.connection_status)),
         Kind::Completion if record.connection_status == ConnectionStatus::Aborted => {}
         Kind::Completion => out.extend_from_slice(b"OK"),
+        Kind::BareLength => {
+            let fields = record.response_fields;
+            let length = fields.and_then(|fields| fields.first("content-length"));
+            append_escaped(length.unwrap_or_default(), out);
+        }
         Kind::BytesIn => append_decimal(record.bytes_in, out),
         Kind::BytesOut => append_decimal(record.bytes_out, out),
         Kind::BytesInAndOut => {
