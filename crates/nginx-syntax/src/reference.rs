@@ -70,6 +70,8 @@ and variables follow nginx's documentation; a suite compares the answers with th
   it is evaluated for each request.
 - Keys of `ssl_session_ticket_key` open the tickets of all servers; a ticket is bound to its server's
   policy all the same.
+- `error_log` of a server gets the lines about its requests. Locations and streams have no error log of their
+  own, of several in one block the last gets all lines, and `crit`, `alert`, and `emerg` are `error`.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
 - Files of an `access_log` with variables in its path stay below the directory before the first

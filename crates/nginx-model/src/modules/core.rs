@@ -316,11 +316,18 @@ pub const SETTERS: Setters<CoreConf> = &[
         conf.underscores = Some(flag(d)?);
         Ok(())
     }),
-    ("error_log", |d, conf, _| {
+    ("error_log", |d, conf, reading| {
         if let Some(syslog) = Syslog::parse_nginx(d.argument(0), None) {
             syslog?;
         }
         let level = d.arguments.get(1).map_or("error", |word| &word.text);
+        if !reading.location_name.is_empty() {
+            let message = "lines about requests are in the error log of their server";
+            reading.report.warn(d, message.to_owned(), None);
+        } else if conf.error_log.is_some() {
+            let message = "of several error logs in one block, the last gets all lines";
+            reading.report.warn(d, message.to_owned(), None);
+        }
         conf.error_log = Some((d.argument(0).into(), level.into()));
         Ok(())
     }),

@@ -317,3 +317,43 @@ fn nginx_edges_log_faults_of_clients() {
     };
     assert!(first.contains("server: faults.test"), "{first}");
 }
+
+const OWN_LOGS: &str = "== http\nerror_log {dir}/http.log;\n\
+    server { listen {ip}:{p}; server_name one.test; root {dir}/www; error_log {dir}/one.log warn; }\n\
+    server { listen {ip}:{p}; server_name two.test; root {dir}/www; }\n\
+    server { listen {ip}:{q}; server_name faults.test; error_log {dir}/faults.log info; return 200 x; }";
+
+/// Servers have error logs of their own, which is where their administrators look.
+#[test]
+fn nginx_edges_log_errors_where_servers_do() {
+    let pair = Pair::start("nginx-edges-own-logs", &[], OWN_LOGS);
+    for host in ["one.test", "two.test", "other.test"] {
+        let request = format!("GET /{host} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        pair.both(|address| raw(address, &request).contains(" 404 "));
+    }
+    let faults: u16 = pair.word("q").parse().unwrap();
+    for (_, ip) in &pair.servers {
+        let answer = raw(SocketAddr::from((*ip, faults)), "G{T / HTTP/1.0\r\n\r\n");
+        assert!(answer.contains(" 400 "), "{answer}");
+    }
+    for (name, expected) in [
+        ("one.log", vec!["/one.test", "/other.test"]),
+        ("http.log", vec!["/two.test"]),
+        ("faults.log", vec!["client sent invalid method"]),
+    ] {
+        for folder in ["nginx", "saker"] {
+            let path = pair.dir.join(folder).join(name);
+            let mut lines = Vec::new();
+            wait_until("the log has its lines", || {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let told = |line: &&str| line.contains("open()") || line.contains("client sent");
+                lines = text.lines().filter(told).map(str::to_owned).collect();
+                lines.len() >= expected.len()
+            });
+            assert_eq!(lines.len(), expected.len(), "{folder}/{name}: {lines:?}");
+            for (line, part) in lines.iter().zip(&expected) {
+                assert!(line.contains(part), "{folder}/{name}: {line}");
+            }
+        }
+    }
+}

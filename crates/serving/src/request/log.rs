@@ -6,6 +6,7 @@
 //! Out of scope: the loggers, which the registry lists.
 
 use super::session::Session;
+use saker_config::model::Site;
 use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_pipeline::{
     Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers, Response,
@@ -17,6 +18,7 @@ use saker_telemetry::{
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
+    sync::Arc,
 };
 
 /// Facts about a response that dispatch, or the cached route, has established.
@@ -212,15 +214,13 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
     finish(logged, (site, &session.connection), record, None);
 }
 
-/// The name of the server that a request which is not understood belongs to.
-pub fn default_name(session: &Session) -> String {
+/// The server that a request which is not understood belongs to.
+pub fn default_site(session: &Session) -> Option<Arc<Site>> {
     let services = session.worker.services.borrow();
     let generation = &services.generation;
     let (listener, local) = (&session.client.listener, session.client.local.ip());
-    let selected = generation.hosts.select(listener, local, b"");
-    let site = selected.and_then(|(index, _)| generation.model.sites.get(index));
-    let name = site.and_then(|site| site.canonical_name.as_deref());
-    name.unwrap_or_default().to_owned()
+    let (index, _) = generation.hosts.select(listener, local, b"")?;
+    generation.model.sites.get(index).cloned()
 }
 
 /// A line that waits for its response to be sent.

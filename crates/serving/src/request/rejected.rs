@@ -4,17 +4,18 @@
 //! Called by: the drivers.
 
 use super::{
-    log::{default_name, request_line as first_line},
+    log::{default_site, request_line as first_line},
     session::Session,
 };
+use saker_config::model::Site;
 use saker_http1::RejectReason;
 use saker_pipeline::Client;
 use saker_telemetry::{
-    error_log::{self, ContextItem, LogContext, LogId},
+    error_log::{self, ContextItem, LogContext, LogId, SiteLog},
     httpd_message,
     message::{self, Level, Message},
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 /// `request_line`: as far as it is known.
 pub fn log(session: &Session, reason: RejectReason, request_line: &[u8]) {
@@ -100,7 +101,7 @@ fn log_nginx(session: &Session, message: &'static Message, request_line: &[u8], 
     let context = RefusedContext {
         client: &session.connection,
         request_line,
-        server: default_name(session),
+        site: default_site(session),
     };
     error_log::log_nginx(message, Level::Info, &context, format_args!("{words}"));
 }
@@ -150,7 +151,7 @@ fn nginx_words(reason: RejectReason) -> Option<&'static str> {
 struct RefusedContext<'a> {
     client: &'a Client,
     request_line: &'a [u8],
-    server: String,
+    site: Option<Arc<Site>>,
 }
 
 impl LogContext for RefusedContext<'_> {
@@ -159,12 +160,19 @@ impl LogContext for RefusedContext<'_> {
             ContextItem::RequestLine if !self.request_line.is_empty() => {
                 Some(Cow::Borrowed(self.request_line))
             }
-            ContextItem::SiteName => Some(Cow::Borrowed(self.server.as_bytes())),
+            ContextItem::SiteName => {
+                let name = self.site.as_ref()?.canonical_name.as_deref()?;
+                Some(Cow::Borrowed(name.as_bytes()))
+            }
             other => self.client.context_item(other),
         }
     }
 
     fn connection(&self) -> Option<&LogId> {
         self.client.connection()
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.site.as_ref()?.error_log.as_deref()
     }
 }
