@@ -393,7 +393,6 @@ impl Gateway {
         // The upstream was asked by HEAD for what the client wants by another method.
         let is_bare = exchange.upstream_head().view().method() == Method::Head;
         let has_content = !is_head && !is_bare && !status.forbids_content();
-        let length = length.filter(|_| is_head || !is_bare);
         if rate.is_some() {
             let handed = InternalRedirect {
                 rate,
@@ -406,7 +405,7 @@ impl Gateway {
         let relay = Relay {
             bounds,
             name,
-            length,
+            length: length.filter(|_| is_head || !is_bare),
             has_content,
             read_rate: call.manner.read_rate,
             drops_trailers: call.manner.drops_trailers,
