@@ -25,11 +25,16 @@ pub struct Boundaries {
 }
 
 impl Boundaries {
-    /// 16 hexadecimal digits, as many as Apache's have.
+    /// 16 hexadecimal digits, as many as Apache's have; under an nginx configuration 20 digits, as
+    /// many as nginx's.
     pub fn next(&self) -> String {
         let count = self.count.get();
         self.count.set(count.wrapping_add(1));
-        format!("{:016x}", self.seed.hash_one(count))
+        let hash = self.seed.hash_one(count);
+        match error_log::speaks_nginx() {
+            true => format!("{hash:020}"),
+            false => format!("{hash:016x}"),
+        }
     }
 }
 

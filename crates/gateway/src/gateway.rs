@@ -396,7 +396,6 @@ impl Gateway {
         // The upstream was asked by HEAD for what the client wants by another method.
         let is_bare = exchange.upstream_head().view().method() == Method::Head;
         let has_content = !is_head && !is_bare && !status.forbids_content();
-        let length = length.filter(|_| is_head || !is_bare);
         if rate.is_some() {
             let handed = InternalRedirect {
                 rate,
@@ -409,9 +408,10 @@ impl Gateway {
         let relay = Relay {
             bounds,
             name,
-            length,
+            length: length.filter(|_| is_head || !is_bare),
             has_content,
             read_rate: call.manner.read_rate,
+            drops_trailers: call.manner.drops_trailers,
         };
         response.body = self.body(exchange, upstream, relay, busy).await;
         Handled::Answered(response)
@@ -437,6 +437,7 @@ impl Gateway {
                 let (room, client) = (self.room(exchange), exchange.log_context());
                 let mut pump = Pump::new(upstream, relay.bounds, room, client, relay.name);
                 pump.limit_rate(relay.read_rate);
+                pump.drop_trailers(relay.drops_trailers);
                 let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
                 Box::pin(relayed(exchange, body)).await
             }
@@ -605,6 +606,7 @@ struct Relay {
     length: Option<u64>,
     has_content: bool,
     read_rate: Option<NonZeroU64>,
+    drops_trailers: bool,
 }
 
 /// A response body that is still coming, with its places at the upstream.

@@ -128,6 +128,7 @@ pub struct Pump {
     client: RequestLogContext,
     name: Rc<str>,
     rate: Option<ReadRate>,
+    drops_trailers: bool,
 }
 
 impl Pump {
@@ -147,12 +148,18 @@ impl Pump {
             client,
             name,
             rate: None,
+            drops_trailers: false,
         }
     }
 
     /// Limits the speed at which content is read.
     pub fn limit_rate(&mut self, rate: Option<NonZeroU64>) {
         self.rate = rate.map(|rate| ReadRate::new(rate, clock::monotonic_ms()));
+    }
+
+    /// Trailers are left out.
+    pub fn drop_trailers(&mut self, is_dropped: bool) {
+        self.drops_trailers = is_dropped;
     }
 
     /// The next thing that the upstream says, at its rate.
@@ -285,7 +292,7 @@ impl Pump {
         let outcome = match said {
             Ok(UpstreamEvent::Content(content)) => return spool.keep(content, self.bounds),
             Ok(UpstreamEvent::Trailers(fields)) => {
-                spool.trailers = Some(fields);
+                spool.trailers = Some(fields).filter(|_| !self.drops_trailers);
                 return;
             }
             Ok(UpstreamEvent::End) => Ok(()),

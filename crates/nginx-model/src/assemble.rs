@@ -8,6 +8,7 @@
 use crate::{
     conf::LocationConf,
     draft::{Draft, ServerDraft},
+    error_logs,
     finish::Finisher,
     location::Location,
     log_rules::LogRules,
@@ -26,13 +27,11 @@ use crate::{
 use saker_config::{
     Model,
     model::{
-        AccessLog, Address, Addresses, CacheStore, ErrorLog, Http3, Limits, Listener, LogCondition,
-        LogLevel, Origin, RepairedHeads, Server as ServerSettings, Site, SiteName, TrustedProxies,
-        Workers,
+        AccessLog, Address, Addresses, CacheStore, Http3, Limits, Listener, LogCondition, Origin,
+        RepairedHeads, Server as ServerSettings, Site, SiteName, TrustedProxies, Workers,
     },
 };
 use saker_ipset::Block;
-use saker_telemetry::error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Syslog};
 use std::{net::SocketAddr, sync::Arc};
 
 /// Builds the model and the data for requests.
@@ -51,6 +50,7 @@ pub fn assemble(
         conf_prefix: finisher.conf_prefix.to_owned(),
         body_folder: setup.prefix.join("client_body_temp"),
         default_root: setup.prefix.join("html"),
+        product: http.conf.core.product(),
         keep_alive: KeepAlive::of(&http.conf),
         reads_content: http.variables.reads_content,
         variables: std::mem::take(&mut http.variables.named),
@@ -90,6 +90,8 @@ pub fn assemble(
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
+        site.error_log =
+            error_logs::of_server(&server.outside.conf.core, &model.server.error_log, setup);
         site.limits = own_limits(&server.outside.conf, &model.limits, process);
         site.access_logs = numbers
             .into_iter()
@@ -133,16 +135,6 @@ fn cache_store(zones: &[Arc<Zone>]) -> CacheStore {
 }
 
 fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerSettings {
-    let log = core
-        .error_log
-        .as_ref()
-        .map(|(path, level)| (path.to_string(), level.to_string()));
-    let log = process.error_log.clone().or(log);
-    let default = setup.error_log.as_deref().map_or_else(
-        || "stderr".to_owned(),
-        |path| path.to_string_lossy().into_owned(),
-    );
-    let (target, level) = log.unwrap_or((default, "error".to_owned()));
     let is_root = setup.is_root;
     ServerSettings {
         workers: process.workers.map_or(Workers::Auto, Workers::Count),
@@ -154,29 +146,8 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
         group: process.group.clone().filter(|_| is_root),
         affinity: process.affinity_of_workers(),
         pid_file: Some(process.pid_file.clone()),
-        error_log: ErrorLog {
-            target: match target.as_str() {
-                "stderr" => ErrorLogTarget::Stderr,
-                other if other.starts_with("memory:") => ErrorLogTarget::Stderr,
-                other => match Syslog::parse_nginx(other, None) {
-                    Some(Ok(syslog)) => ErrorLogTarget::Syslog(syslog),
-                    // The directive has been refused.
-                    Some(Err(_)) => ErrorLogTarget::Stderr,
-                    None => ErrorLogTarget::File(setup.prefix.join(other)),
-                },
-            },
-            level: match level.as_str() {
-                "debug" => LogLevel::Debug,
-                "info" => LogLevel::Info,
-                "notice" => LogLevel::Notice,
-                "warn" => LogLevel::Warn,
-                _ => LogLevel::Error,
-            },
-            areas: Vec::new(),
-            formats: ErrorLogFormats::default(),
-            speaks_httpd: false,
-            speaks_nginx: true,
-        },
+        server_field: core.product().to_owned(),
+        error_log: error_logs::of_process(process, core, setup),
         shutdown_timeout_ms: process
             .shutdown_timeout_ms
             .unwrap_or(ServerSettings::default().shutdown_timeout_ms),
@@ -208,6 +179,7 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
             }),
         fields_are_bad_requests: true,
         refusals_have_pages: true,
+        timeouts_are_silent: true,
         ignores_expectations: true,
         says_keep_alive: true,
         repaired_heads: RepairedHeads::LineFeeds,

@@ -209,6 +209,7 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
     ProxyOptions {
         adds_forwarded: false,
         is_unbuffered: conf.is_buffered == Some(false),
+        drops_trailers: is_http && conf.request.passes_trailers != Some(true),
         // A request of HTTP/1.0 tells the length of its content.
         spools_request: (conf.buffers_request != Some(false)
             || conf.version == Some(HttpVersion::Http10))

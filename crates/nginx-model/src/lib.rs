@@ -11,6 +11,7 @@
 mod assemble;
 pub mod conf;
 mod draft;
+mod error_logs;
 mod finish;
 pub mod geoip;
 mod inherit;

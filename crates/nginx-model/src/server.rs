@@ -73,6 +73,8 @@ pub struct Nginx {
     pub reads_content: bool,
     /// The client's address is settled when the server is known, or the location.
     pub settles_clients: bool,
+    /// `Server` of responses, from which locations may differ.
+    pub product: &'static str,
     /// Keep-alive limits of all listeners, from which locations may differ.
     pub keep_alive: KeepAlive,
 }

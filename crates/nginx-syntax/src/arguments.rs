@@ -50,6 +50,7 @@ const FLAGS: &[&str] = &[
     "proxy_intercept_errors",
     "proxy_pass_request_body",
     "proxy_pass_request_headers",
+    "proxy_pass_trailers",
     "proxy_request_buffering",
     "proxy_socket_keepalive",
     "proxy_ssl_server_name",

@@ -29,7 +29,27 @@ and variables follow nginx's documentation; a suite compares the answers with th
 
 ## Differences
 
-- Pages that the server makes for errors say `saker` where nginx's say `nginx`, and so does `Server`.
+- Pages that the server makes for errors say `saker` where nginx's say `nginx`, and so does `Server`. Both
+  have the version where `server_tokens on` or `build` stands, and not where nothing is said about it.
+- Request lines are strict, because each leniency is one server's disagreement with another, by which
+  requests are smuggled: there is one space between their parts, no `#` in targets, `http` or
+  `https` in absolute ones, one digit behind the point of the version, and HTTP/0.9 is refused. nginx
+  lets all of them pass. `OPTIONS *` gets 204 (nginx 400), `CONNECT` with an authority 405 (nginx 400), with a
+  path 400 (nginx 405), and requests of HTTP/2 and HTTP/0.9 in the form of HTTP/1 505 (nginx 400).
+- `$http_host` is the host that the request is for, in lower case, with the port as a number: of an absolute
+  target its authority, as RFC 9112 says. A port that is no number is refused with 400. So nothing
+  behind the server can take another host than rules and caches did.
+- `$server_protocol` of a version above HTTP/1.1 is `HTTP/1.1`.
+- `100 Continue` is not sent if content came with the head, because its client does not wait.
+- A connection that sends nothing is taken from the system after 5 seconds; `client_header_timeout` begins
+  then.
+- `add_header` does not set fields about the connection and the length: `Connection`, `Keep-Alive`, `Upgrade`,
+  `Transfer-Encoding`, `Content-Length`.
+- Responses with 206 have `Accept-Ranges`, those with 304 have no `Last-Modified`, and boundaries between parts
+  of several ranges can't be guessed.
+- `$pipe` is always `.`, and `$upstream_bytes_sent` and `$upstream_bytes_received` have no value in `http`.
+  `$sent_http_connection` and `$request_completion` have their values in access logs, and the first is what
+  was sent, where nginx's logs say `close` of connections that are kept.
 - Entity tags have another form.
 - A path that would leave an `alias` (`/img../x` below `alias /data/img/`) has no file.
 - Request fields whose names are no tokens are refused with 400; `Host` must be valid. Names with other
@@ -50,6 +70,8 @@ and variables follow nginx's documentation; a suite compares the answers with th
   it is evaluated for each request.
 - Keys of `ssl_session_ticket_key` open the tickets of all servers; a ticket is bound to its server's
   policy all the same.
+- `error_log` of a server gets the lines about its requests. Locations and streams have no error log of their
+  own, of several in one block the last gets all lines, and `crit`, `alert`, and `emerg` are `error`.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
 - Files of an `access_log` with variables in its path stay below the directory before the first

@@ -3,6 +3,7 @@
 //!
 //! Called by: tests.
 //! Caveat: inputs are made by a generator with a fixed seed, so a failure can be repeated.
+//! `NGINX_MUTATIONS=N` makes N of them in place of 1,500; N also chooses which.
 //! Out of scope: coverage, which libFuzzer looks for (`tools/run-fuzz-targets`).
 
 #[path = "../../../fuzz/bodies/nginx_config.rs"]
@@ -12,8 +13,8 @@ mod request;
 
 use std::{fs, path::Path};
 
-/// Runs of each body.
-const RUNS: u32 = 1_500;
+/// Runs of each body, unless the environment says otherwise.
+const RUNS: u64 = 1_500;
 /// Longer inputs are cut.
 const INPUT_BYTES_MAX: usize = 4_096;
 
@@ -162,8 +163,10 @@ fn mutated(seeds: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
 
 /// Mutated inputs, from a number that chance begins with.
 fn inputs(seeds: &[Vec<u8>], number: u64) -> impl Iterator<Item = Vec<u8>> {
-    let mut chance = Chance(number);
-    (0..RUNS).map(move |_| mutated(seeds, &mut chance))
+    let asked = std::env::var("NGINX_MUTATIONS").ok();
+    let runs = asked.and_then(|text| text.parse().ok()).unwrap_or(RUNS);
+    let mut chance = Chance(number ^ runs.wrapping_sub(RUNS).rotate_left(32));
+    (0..runs).map(move |_| mutated(seeds, &mut chance))
 }
 
 #[test]

@@ -69,16 +69,18 @@ fn bad_request(status: Status) -> Option<&'static str> {
     })
 }
 
-/// Gives a response without content the page of its status, if there is one.
-pub fn page(mut response: Response) -> Response {
+/// Gives a response without content the page of its status, if there is one, with the name of the
+/// server as `Server` has it.
+pub fn page(mut response: Response, product: &str) -> Response {
+    let product = product.to_ascii_lowercase();
     let text = if let Some(what) = bad_request(response.status) {
         response.status = Status::BAD_REQUEST;
         format!(
-            "<html>\r\n<head><title>400 {what}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>{what}</center>\r\n<hr><center>saker</center>\r\n</body>\r\n</html>\r\n"
+            "<html>\r\n<head><title>400 {what}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>{what}</center>\r\n<hr><center>{product}</center>\r\n</body>\r\n</html>\r\n"
         )
     } else if let Some(title) = title(response.status) {
         format!(
-            "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>saker</center>\r\n</body>\r\n</html>\r\n"
+            "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>{product}</center>\r\n</body>\r\n</html>\r\n"
         )
     } else {
         return response;
@@ -244,9 +246,12 @@ mod tests {
 
     #[test]
     fn pages_of_known_statuses() {
-        assert!(matches!(page(Response::new(Status(418))).body, Body::Empty));
+        assert!(matches!(
+            page(Response::new(Status(418)), "Saker").body,
+            Body::Empty
+        ));
         assert!(
-            page(Response::new(Status(413)))
+            page(Response::new(Status(413)), "Saker")
                 .fields()
                 .has("content-type")
         );

@@ -42,6 +42,8 @@ struct Additions {
     added: Vec<(Box<str>, Box<[u8]>, bool)>,
     expires: Option<Expires>,
     set: Vec<(SetHeader, Box<[u8]>)>,
+    /// `Server`, where it is not that of all.
+    product: Option<&'static str>,
 }
 
 /// Fields of the head of a file.
@@ -64,6 +66,7 @@ pub fn prepare(request: &mut Request<'_>) {
     let is_plain = headers.added.is_none()
         && headers.expires.is_none()
         && headers.set.is_none()
+        && own_product(request.nginx, &location).is_none()
         && !request.state.lacks_gzip;
     let filters = &location.conf.filters;
     if location.conf.headers.trailers.is_some() || charset::is_set(&location.conf) {
@@ -148,11 +151,20 @@ fn needs_notes(nginx: &Nginx, location: &Location) -> bool {
     })
 }
 
+/// `Server` of a location that differs from the others in `server_tokens`.
+fn own_product(nginx: &Nginx, location: &Location) -> Option<&'static str> {
+    let product = location.conf.core.product();
+    (product != nginx.product).then_some(product)
+}
+
 /// Evaluates the location's fields.
 fn evaluate(request: &mut Request<'_>) -> Additions {
     let location = Arc::clone(&request.state.location);
     let headers = &location.conf.headers;
-    let mut additions = Additions::default();
+    let mut additions = Additions {
+        product: own_product(request.nginx, &location),
+        ..Additions::default()
+    };
     if request.state.lacks_gzip && location.conf.clients.varies == Some(true) {
         // Others get the response compressed.
         let value = b"Accept-Encoding"[..].into();
@@ -197,6 +209,10 @@ impl Additions {
 
     fn apply(&self, status: Status, now: i64, modified_s: Option<i64>, fields: &mut Fields) {
         let is_added_to = ADDED_TO.contains(&status.0);
+        // An upstream's own stays, where it is passed on.
+        if let Some(product) = self.product.filter(|_| !fields.has("server")) {
+            fields.set("Server", product.as_bytes());
+        }
         if is_added_to && let Some(expires) = &self.expires {
             apply_expires(expires, now, modified_s, fields);
         }

@@ -290,8 +290,13 @@ impl Rules for NginxRules {
     }
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
-        let mut response = pages::page(response);
-        if let Some(state) = exchange.extensions.get::<State>() {
+        let state = exchange.extensions.get::<State>();
+        let product = match state {
+            Some(state) => state.location.conf.core.product(),
+            None => self.front_end.nginx.product,
+        };
+        let mut response = pages::page(response, product);
+        if let Some(state) = state {
             clients::pad(exchange, &state.location, &mut response);
         }
         response

@@ -115,7 +115,11 @@ pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
     }
     let status = response.status;
     match matches!(response.body, Body::Empty) && (status.is_error() || is_redirect(status)) {
-        true => pages::page(response),
+        true => {
+            let state = inner.extensions.get::<State>();
+            let product = state.map_or("Saker", |state| state.location.conf.core.product());
+            pages::page(response, product)
+        }
         false => response,
     }
 }

@@ -24,6 +24,8 @@ pub struct ReadyHead {
     pub has_alt_svc: bool,
     /// The head has its own `Date`, that of a stored response (RFC 9110 section 6.6.1).
     pub has_date: bool,
+    /// The head has its own `Server`.
+    pub has_server: bool,
 }
 
 impl ReadyHead {
@@ -40,6 +42,7 @@ impl ReadyHead {
         }
         let has_alt_svc = fields.has("alt-svc");
         let has_date = fields.has("date");
+        let has_server = fields.has("server");
         ReadyHead {
             status,
             fields,
@@ -48,6 +51,7 @@ impl ReadyHead {
             http3: OnceCell::new(),
             has_alt_svc,
             has_date,
+            has_server,
         }
     }
 }

@@ -125,6 +125,8 @@ pub struct ProxyOptions {
     pub read_rate: Option<NonZeroU64>,
     /// Streams the response without buffering: a slow client blocks the upstream.
     pub is_unbuffered: bool,
+    /// Trailers of the response don't get to the client.
+    pub drops_trailers: bool,
     /// Buffers the whole request body before the upstream is contacted.
     pub spools_request: bool,
     /// Lets the program finish if the client disconnects.
@@ -178,6 +180,7 @@ impl Default for ProxyOptions {
             timeout: None,
             read_rate: None,
             is_unbuffered: false,
+            drops_trailers: false,
             spools_request: false,
             outlives_client: false,
             reverse: Vec::new(),

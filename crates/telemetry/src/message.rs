@@ -428,6 +428,8 @@ messages! {
         "Check the name, the servers of `resolver`, and `resolver_timeout`.";
     NGINX_BODY_FILE_FAILED "SK1510" "nginx" Error "content of a request could not be written to its file"
         "Make the directory of client_body_temp_path writable by the server's user, and check for free space.";
+    NGINX_PROCESS "SK1511" "nginx" Notice "a signal was received, or a state of the server is over"
+        "Nothing: the lines are nginx's, for tools that wait for them.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"

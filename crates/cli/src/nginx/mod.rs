@@ -162,11 +162,7 @@ fn note(input: &NginxInput, lines: &[impl std::fmt::Display]) {
         eprintln!("nginx: [alert] could not open error log file: open() \"{shown}\" failed");
         return;
     };
-    let now_s = saker_net::clock::realtime_s();
-    let civil = Civil::at(now_s, TimeZone::local().offset_s(now_s));
-    let mut time = Vec::new();
-    append_strftime("%Y/%m/%d %H:%M:%S", now_s, &civil, "", &mut time);
-    let (time, id) = (String::from_utf8_lossy(&time), std::process::id());
+    let (time, id) = (time_now(), std::process::id());
     for line in lines {
         let line = line.to_string();
         let (level, text) = line.split_once(' ').unwrap_or(("[emerg]", &line));
@@ -224,12 +220,34 @@ fn dump(loaded: &Loaded) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// The line that says which process sends a signal: in the log of `-e`, or on standard error.
+fn note_signaller(input: &NginxInput) {
+    let text = "signal process started";
+    match &input.error_log {
+        Some(log) if log != Path::new("stderr") => note(input, &[format!("[notice] {text}")]),
+        _ => {
+            let id = std::process::id();
+            eprintln!("{} [notice] {id}#{id}: {text}", time_now());
+        }
+    }
+}
+
+/// The local time, as lines of the log begin with it.
+fn time_now() -> String {
+    let now_s = saker_net::clock::realtime_s();
+    let civil = Civil::at(now_s, TimeZone::local().offset_s(now_s));
+    let mut time = Vec::new();
+    append_strftime("%Y/%m/%d %H:%M:%S", now_s, &civil, "", &mut time);
+    String::from_utf8_lossy(&time).into_owned()
+}
+
 /// Signals the running server.
 fn signal(asked: Signal, loaded: &Loaded, input: &NginxInput) -> ExitCode {
     if loaded.report.has_errors() {
         complain(loaded, input, true);
         return ExitCode::FAILURE;
     }
+    note_signaller(input);
     let file = &loaded.process.pid_file;
     let text = match fs::read_to_string(file) {
         Ok(text) => text,

@@ -29,6 +29,10 @@ pub struct Limits {
     /// Requests that are refused by their heads or their content get the page of the rules, as in
     /// nginx. Set by nginx's configuration only.
     pub refusals_have_pages: bool,
+    /// A client that is too slow with a head or its content gets no 408: its connection is closed, and
+    /// the head's time is that for the first request, too, as in nginx. Set by nginx's configuration
+    /// only.
+    pub timeouts_are_silent: bool,
     /// Expectations other than `100-continue` are ignored in place of 417, as in nginx.
     pub ignores_expectations: bool,
     /// Limits of HTTP/2 and HTTP/3 are counted as by Apache's mod_http2: the number of requests per
@@ -107,6 +111,7 @@ impl Default for Limits {
             field_bytes_max: 0,
             fields_are_bad_requests: false,
             refusals_have_pages: false,
+            timeouts_are_silent: false,
             ignores_expectations: false,
             counts_as_mod_http2: false,
             authority_replaces_host: false,

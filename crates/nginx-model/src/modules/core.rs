@@ -97,6 +97,7 @@ pub struct CoreConf {
     pub large_header_bytes: Option<(u64, u64)>,
     pub limit_rate: Option<Text>,
     pub limit_rate_after: Option<Text>,
+    /// `server_tokens`: `on`, `off`, or `build`.
     pub server_tokens: Option<Box<str>>,
     pub symlinks: Option<Symlinks>,
     pub underscores: Option<bool>,
@@ -113,6 +114,15 @@ pub struct CoreConf {
 }
 
 impl CoreConf {
+    /// Returns the value of `Server`: with the version if `server_tokens` asks for it, unlike nginx's,
+    /// which tells its version unless it is told not to.
+    pub fn product(&self) -> &'static str {
+        match self.server_tokens.as_deref() {
+            Some("on" | "build") => concat!("Saker/", env!("CARGO_PKG_VERSION")),
+            _ => "Saker",
+        }
+    }
+
     pub fn inherit(&mut self, outer: &CoreConf, is_block: bool) {
         inherit!(self, outer:
             root index types default_type error_pages recursive_error_pages satisfy_any etag
@@ -306,11 +316,18 @@ pub const SETTERS: Setters<CoreConf> = &[
         conf.underscores = Some(flag(d)?);
         Ok(())
     }),
-    ("error_log", |d, conf, _| {
+    ("error_log", |d, conf, reading| {
         if let Some(syslog) = Syslog::parse_nginx(d.argument(0), None) {
             syslog?;
         }
         let level = d.arguments.get(1).map_or("error", |word| &word.text);
+        if !reading.location_name.is_empty() {
+            let message = "lines about requests are in the error log of their server";
+            reading.report.warn(d, message.to_owned(), None);
+        } else if conf.error_log.is_some() {
+            let message = "of several error logs in one block, the last gets all lines";
+            reading.report.warn(d, message.to_owned(), None);
+        }
         conf.error_log = Some((d.argument(0).into(), level.into()));
         Ok(())
     }),

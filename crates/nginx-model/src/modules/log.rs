@@ -212,7 +212,10 @@ fn item(variable: &Variable) -> Option<String> {
         Variable::Builtin(Builtin::RequestMethod) => "%m".to_owned(),
         Variable::Builtin(Builtin::ServerProtocol) => "%H".to_owned(),
         Variable::Field(name) => format!("%{{{name}}}i"),
-        Variable::SentField(name) => format!("%{{{name}}}o"),
+        Variable::SentField(name) => match late_field(name) {
+            Some(item) => item.to_owned(),
+            None => format!("%{{{name}}}o"),
+        },
         Variable::SentTrailer(name) | Variable::UpstreamTrailer(name) => {
             format!("%{{{name}}}^to")
         }
@@ -225,6 +228,9 @@ fn item(variable: &Variable) -> Option<String> {
 fn known_late(variable: &Variable) -> Option<&'static str> {
     match variable {
         Variable::Builtin(builtin) => late(*builtin),
+        // Without a value, it is empty.
+        Variable::SentField(name) if **name == *"content-length" => Some("%{length}X"),
+        Variable::SentField(name) => late_field(name),
         _ => None,
     }
 }
@@ -239,6 +245,16 @@ fn late(builtin: Builtin) -> Option<&'static str> {
         Builtin::TimeIso8601 => "%{%Y-%m-%dT%H:%M:%S%z}t",
         Builtin::Msec => "%{sec}t.%{msec_frac}t",
         Builtin::RequestTime => "%{s.ms}T",
+        Builtin::RequestCompletion => "%{completion}X",
         _ => return None,
     })
+}
+
+/// The item of a field that is added when the response is sent.
+fn late_field(name: &str) -> Option<&'static str> {
+    match name {
+        "connection" => Some("%{connection}X"),
+        "content-length" => Some("%{content-length}o"),
+        _ => None,
+    }
 }

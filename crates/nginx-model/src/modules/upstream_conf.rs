@@ -92,6 +92,8 @@ pub struct RequestConf {
     pub content: Option<Text>,
     pub passes_content: Option<bool>,
     pub passes_fields: Option<bool>,
+    /// `proxy_pass_trailers`: trailers of responses go on to clients.
+    pub passes_trailers: Option<bool>,
 }
 
 /// Settings of one kind of upstream.
@@ -163,7 +165,7 @@ impl UpstreamConf {
             version keeps_connections caught_errors gzip_flag head_bytes buffers disk_bytes
         );
         let (own, from) = (&mut self.request, &outer.request);
-        inherit!(own, from: method content passes_content passes_fields);
+        inherit!(own, from: method content passes_content passes_fields passes_trailers);
         self.rewrites.inherit(&outer.rewrites);
         self.cache.inherit(&outer.cache);
     }

@@ -284,6 +284,7 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
     }),
     passing_setter!("proxy_pass_request_headers", Proxy passes_fields),
     passing_setter!("proxy_pass_request_body", Proxy passes_content),
+    passing_setter!("proxy_pass_trailers", Proxy passes_trailers),
     text_setter!("proxy_limit_rate", Proxy limit_rate),
     flag_setter!("proxy_force_ranges", Proxy forces_ranges),
     ("proxy_store", |d, conf, reading| {

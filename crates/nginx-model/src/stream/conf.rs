@@ -102,6 +102,10 @@ impl StreamConf {
             return set(directive, &mut self.limits, reading);
         }
         match name {
+            "error_log" => {
+                let message = "lines about sessions are in the error log of the process";
+                reading.report.warn(directive, message, None);
+            }
             "access_log" => {
                 if directive.arguments.len() == 1 && directive.argument(0) != "off" {
                     return Err("log format is not specified".to_owned());

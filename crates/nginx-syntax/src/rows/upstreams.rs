@@ -45,6 +45,7 @@ pub const PROXY: &[Row] = &[
     plain("proxy_max_temp_file_size", HSL, 1, 1, Honored),
     plain("proxy_pass_request_body", HSL, 1, 1, Honored),
     plain("proxy_pass_request_headers", HSL, 1, 1, Honored),
+    plain("proxy_pass_trailers", HSL, 1, 1, Honored),
     plain("proxy_request_buffering", HSL, 1, 1, Honored),
     plain("proxy_request_dynamic", HSL, 1, 1, Accepted(BUFFERS)),
     plain("proxy_store", HSL, 1, 1, Honored),

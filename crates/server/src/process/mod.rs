@@ -30,6 +30,7 @@ mod listeners;
 mod log_programs;
 mod metrics_endpoint;
 mod model_paths;
+mod nginx_lines;
 mod ocsp_stapling;
 mod page_cache;
 mod pid_file;

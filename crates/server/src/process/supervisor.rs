@@ -13,7 +13,7 @@ use super::{
     console_parts::ConsoleParts,
     launcher::Launcher,
     listeners::Listeners,
-    ocsp_stapling, page_cache,
+    nginx_lines, ocsp_stapling, page_cache,
     pid_file::PidFile,
     startup_summary::{self, Shown},
     succession::{self, Successor},
@@ -252,6 +252,9 @@ impl Supervisor {
             &self.shared.main_counters,
         ));
         traces.finish(TRACES_TIME).await;
+        if self.is_nginx() {
+            nginx_lines::note(format_args!("exit"));
+        }
         error_log::log(&message::STOPPED, format_args!(""));
         error_log::flush(Duration::from_secs(1));
     }
@@ -326,6 +329,10 @@ impl Supervisor {
             error_log::log(&message::LISTENING, format_args!("{address} (console)"));
         }
         self.greet();
+        if self.is_nginx() {
+            nginx_lines::note(format_args!("using the \"epoll\" event method"));
+            nginx_lines::note(format_args!("start worker processes"));
+        }
         let elapsed = self.shared.started.elapsed();
         error_log::log(
             &message::STARTED,

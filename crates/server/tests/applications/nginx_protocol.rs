@@ -444,6 +444,11 @@ fn nginx_protocol_names_the_fields_of_parts() {
     let saker = Saker::nginx(operate::SAKER, text).start(dir);
     let request = "GET /a.txt HTTP/1.0\nRange: bytes=0-1,8-9\n\n";
     let answer = raw(saker.server.address(), request);
+    // A boundary is as long as nginx's, and so is the content.
+    let (_, boundary) = answer.split_once("boundary=").unwrap();
+    let digits = boundary.split("\r\n").next().unwrap();
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    assert!(digits.len() == 20 && is_number, "{answer}");
     assert!(
         answer.contains("\r\nContent-Range: bytes 0-1/10\r\n\r\n01"),
         "{answer}"

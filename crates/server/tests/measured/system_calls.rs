@@ -203,6 +203,37 @@ fn with_htaccess_files_in_native_sites() {
     costs_one_recv_and_one_send(&serve.state_dir("{dir}/state").start(folder_with_htaccess()));
 }
 
+/// An nginx configuration with what real ones have: conditions, maps, and rewriting by path.
+#[test]
+fn with_an_nginx_configuration() {
+    let _alone = crate::alone();
+    let text = "daemon off;\npid {dir}/pid;\nevents { }\nhttp {\naccess_log off;\nkeepalive_requests 100000;\ngzip on;\n\
+                gzip_types text/css text/html;\nmap $uri $lifetime { default off; ~*\\.html$ 30d; }\n\
+                map $http_user_agent $is_robot { default 0; ~*(bot|crawl) 1; }\n\
+                server {\nlisten {address};\nserver_name a;\nroot {dir}/www;\nserver_tokens off;\nexpires $lifetime;\n\
+                add_header X-Content-Type-Options nosniff;\nif ($uri ~ ^/old) { return 301 /; }\nif ($is_robot) { return 403; }\n\
+                rewrite ^/moved/(.*)$ /$1;\nlocation / { try_files $uri $uri/ =404; }\nlocation ~ /\\. { deny all; }\n\
+                location ^~ /private/ { internal; }\n}\n}\n";
+    let dir = TempDir::new("system-calls").unwrap();
+    dir.write("www/small.html", "x".repeat(285)).unwrap();
+    let saker = Saker::nginx(operate::SAKER, text).workers(1);
+    let saker = saker.env("SAKER_COMPARE_HITS", "0").start(dir);
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "HEAD", &[], 200));
+    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &BROWSER, 200));
+    for (path, status) in [("/moved/small.html", 200), ("/old/x", 301), ("/.git", 403)] {
+        let mut client = saker.connect().unwrap();
+        let mut calls = count(&saker, || {
+            assert_eq!(client.get(path).unwrap().status, status, "{path}")
+        });
+        // A line in the error log has an id, and wakes the thread that writes it.
+        for name in ["getpid", "futex"] {
+            calls.remove(name);
+        }
+        is_one_recv_and_one_send(&calls);
+    }
+}
+
 /// A browser's head, as it comes through a proxy that ends TLS.
 const BROWSER: [(&str, &str); 8] = [
     (

@@ -186,6 +186,10 @@ impl Connection {
         let limits = self.session.limits(&services.generation);
         match failed {
             None => response,
+            Some(BodyError::TimedOut) if limits.timeouts_are_silent => {
+                exchange.limits.drops_connection = true;
+                Response::new(Status::REQUEST_TIMEOUT)
+            }
             Some(error) if limits.refusals_have_pages => match status_of(error) {
                 Some(status) => Box::pin(respond::refuse(exchange, services, status)).await,
                 None => response,

@@ -43,10 +43,11 @@ impl HeadSink for Http1Head<'_> {
     #[inline(always)]
     fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64) {
         self.out.extend_from_slice(&head.http1);
-        self.out.extend_from_slice(match head.has_date {
-            true => common.lines_without_date(now),
-            false => common.lines(now),
-        });
+        match (head.has_date, head.has_server) {
+            (false, false) => self.out.extend_from_slice(common.lines(now)),
+            (true, false) => self.out.extend_from_slice(common.lines_without_date(now)),
+            (has_date, true) => append_around_server(has_date, common, now, self.out),
+        }
         self.out.extend_from_slice(connection_line(self.connection));
         self.out.extend_from_slice(b"\r\n");
     }
@@ -56,6 +57,17 @@ impl HeadSink for Http1Head<'_> {
         let framing = framing_of(response, self.view, self.is_without_chunks);
         append_built(response, common, framing, self.connection, now, self.out);
     }
+}
+
+/// Appends the common lines of a head that has its own `Server`.
+#[cold]
+fn append_around_server(has_date: bool, common: &mut CommonHeaders, now: i64, out: &mut Vec<u8>) {
+    if !has_date {
+        out.extend_from_slice(b"Date: ");
+        out.extend_from_slice(common.date(now));
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(common.alt_svc_line());
 }
 
 /// Appends a built (and filtered) head. `Date` and `Server` are ours, unless the response has its

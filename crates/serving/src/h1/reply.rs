@@ -13,7 +13,7 @@ use super::{
     request_body::BodyState,
     step::{Sending, Then, TunnelStart},
 };
-use crate::request::{Cause, Direction, Facts, Pace, Pending, response_head};
+use crate::request::{Cause, Direction, Facts, Pace, Pending, log, response_head};
 use saker_http::{Method, Status, Version};
 use saker_http1::{Connection as ConnectionLine, ResponseFraming};
 use saker_pipeline::{Body, Exchange, LogFacts, Loggers, Response, ResponseHead};
@@ -237,6 +237,7 @@ impl Connection {
             status: response.status,
             path: &exchange.path,
             fields: Some(response.fields()),
+            length: log::sent_length(response),
             stays,
             log_facts: terms.log_facts.as_ref(),
         };

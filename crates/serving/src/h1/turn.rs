@@ -14,7 +14,7 @@ use super::{
 use crate::{
     buffers::Buffers,
     freshness::ReadOrigin,
-    request::{Cause, request_limits},
+    request::{Cause, log, rejected, request_limits},
 };
 use saker_http::Status;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
@@ -248,23 +248,28 @@ impl Connection {
 
     fn over(&mut self, partial: bool) -> Option<Step> {
         if !partial {
-            error_log::log_about(
-                &message::IDLE_TIMEOUT,
-                &*self.session.client,
-                format_args!(""),
-            );
+            rejected::log_timeout(&self.session, None);
             return Some(Step::Close(Cause::Idle));
         }
-        error_log::log_about(
-            &message::HEAD_TIMEOUT,
-            &*self.session.client,
-            format_args!(""),
-        );
-        let mut out = Vec::new();
-        inbound::refuse_with(&self.session, Status::REQUEST_TIMEOUT, &[], &mut out);
+        rejected::log_timeout(&self.session, Some(&self.io.borrow().input));
         self.deadline.disarm();
+        let status = Status::REQUEST_TIMEOUT;
+        if self.is_silent() {
+            log::refused(&self.session, status, &self.io.borrow().input, 0, 0);
+            return Some(Step::Close(Cause::HeadTimeout));
+        }
+        let mut out = Vec::new();
+        inbound::refuse_with(&self.session, status, &[], &mut out);
         self.sending = Some(Sending::bytes(out, Then::Close(Cause::HeadTimeout)));
         None
+    }
+
+    /// Returns true if timeouts have no response.
+    fn is_silent(&self) -> bool {
+        let services = self.session.worker.services.borrow();
+        self.session
+            .limits(&services.generation)
+            .timeouts_are_silent
     }
 
     /// Sends on; `then` once everything has gone.

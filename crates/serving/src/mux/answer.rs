@@ -3,7 +3,7 @@
 //! Called by: `dispatch`, which makes it; `pump`, which sends it.
 
 use super::upload::Upload;
-use crate::request::{Facts, Pending, Session};
+use crate::request::{Facts, Pending, Session, log};
 use saker_pipeline::{Exchange, LogFacts, Loggers, Response};
 use std::{cell::RefCell, rc::Rc};
 
@@ -26,6 +26,7 @@ impl Answer {
             status: self.response.status,
             path: &exchange.path,
             fields: Some(self.response.fields()),
+            length: log::sent_length(&self.response),
             stays: true,
             log_facts: self.log_facts.as_ref(),
         };

@@ -30,7 +30,7 @@ impl<S: FieldSink> HeadSink for S {
         self.ready_fields(head);
         let own = OwnFields {
             date: head.has_date,
-            server: false,
+            server: head.has_server,
         };
         self.common(common, now, own);
     }

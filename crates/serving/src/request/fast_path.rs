@@ -6,7 +6,7 @@
 
 use super::{
     comparison,
-    log::Facts,
+    log::{Facts, sent_length},
     outcome::fast_key,
     pace::Pace,
     session::{Session, Throttled},
@@ -50,6 +50,7 @@ impl Hit<'_> {
             status: self.response.status,
             path: &self.route.path,
             fields: Some(self.response.fields()),
+            length: sent_length(&self.response),
             stays,
             log_facts: self.log_facts.as_ref().or(self.route.log_facts.as_ref()),
         }

@@ -6,9 +6,10 @@
 //! Out of scope: the loggers, which the registry lists.
 
 use super::session::Session;
+use saker_config::model::Site;
 use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_pipeline::{
-    Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers,
+    Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers, Response,
 };
 use saker_telemetry::{
     Metric,
@@ -17,6 +18,7 @@ use saker_telemetry::{
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
+    sync::Arc,
 };
 
 /// Facts about a response that dispatch, or the cached route, has established.
@@ -26,9 +28,28 @@ pub struct Facts<'a> {
     /// Decoded path.
     pub path: &'a [u8],
     pub fields: Option<&'a Fields>,
+    /// Content-Length, if the head has it.
+    pub length: Option<u64>,
     pub stays: bool,
     /// Set if a log of the site needs more.
     pub log_facts: Option<&'a Rc<LogFacts>>,
+}
+
+impl Facts<'_> {
+    /// The fields of the response with the length, which is added when the head is encoded.
+    fn sent_fields(&self) -> Fields {
+        let mut fields = self.fields.cloned().unwrap_or_default();
+        if let Some(length) = self.length.filter(|_| !fields.has("content-length")) {
+            fields.append("Content-Length", length.to_string().into_bytes());
+        }
+        fields
+    }
+}
+
+/// Content-Length of a response, if its head has it.
+pub fn sent_length(response: &Response) -> Option<u64> {
+    let has_length = !response.status.forbids_content() && response.tunnel.is_none();
+    response.body.length().filter(|_| has_length)
 }
 
 /// Collects the facts of an exchange that the loggers of its site need.
@@ -128,6 +149,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
     } else {
         ConnectionStatus::Close
     };
+    let fields = needs.response_fields.then(|| facts.sent_fields());
     let record = Record {
         site_name: &logged.name,
         body_bytes,
@@ -137,7 +159,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         duration_us: needs.duration.then_some(0),
         first_byte_us: needs.first_byte.then_some(0),
         connection_status,
-        response_fields: facts.fields,
+        response_fields: fields.as_ref(),
         canonical_port: logged.port(session.client.secure),
         ..record(session, Some(view), facts.path, facts.status)
     };
@@ -177,6 +199,11 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         site_name: &logged.name,
         request_line: request_line(bytes),
         body_bytes,
+        // Nothing was sent: the connection is closed, or the client has closed it.
+        connection_status: match bytes_out {
+            0 => ConnectionStatus::Aborted,
+            _ => ConnectionStatus::Close,
+        },
         bytes_in: bytes.len() as u64,
         bytes_out,
         start_s,
@@ -185,6 +212,15 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         ..record(session, None, b"", status)
     };
     finish(logged, (site, &session.connection), record, None);
+}
+
+/// The server that a request which is not understood belongs to.
+pub fn default_site(session: &Session) -> Option<Arc<Site>> {
+    let services = session.worker.services.borrow();
+    let generation = &services.generation;
+    let (listener, local) = (&session.client.listener, session.client.local.ip());
+    let (index, _) = generation.hosts.select(listener, local, b"")?;
+    generation.model.sites.get(index).cloned()
 }
 
 /// A line that waits for its response to be sent.
@@ -237,9 +273,7 @@ impl Pending {
             status: facts.status,
             path: facts.path.into(),
             host: host.into(),
-            fields: needs
-                .response_fields
-                .then(|| facts.fields.cloned().unwrap_or_default()),
+            fields: needs.response_fields.then(|| facts.sent_fields()),
             start_ns: now_ns,
             first_byte_ns: needs.first_byte.then_some(now_ns),
             body_bytes_in: Cell::new(0),

@@ -414,11 +414,14 @@ impl Session {
             .map_or(model, Arc::as_ref)
     }
 
-    /// The keep-alive timeout of the connection.
+    /// The keep-alive timeout of the connection, or the time for its first request.
     pub fn idle_timeout_ms(&self, generation: &Generation) -> u64 {
-        self.idle_timeout_ms
-            .map(u64::from)
-            .unwrap_or(self.limits(generation).keep_alive_timeout_ms)
+        let limits = self.limits(generation);
+        match self.idle_timeout_ms {
+            Some(timeout_ms) => u64::from(timeout_ms),
+            None if self.requests == 0 && limits.timeouts_are_silent => limits.head_timeout_ms,
+            None => limits.keep_alive_timeout_ms,
+        }
     }
 
     /// Switches to the limits of the host named in the handshake.

@@ -78,6 +78,12 @@ pub(super) enum Kind {
     SiteName,
     HostAsked,
     ConnectionStatus,
+    /// `keep-alive` or `close`, as the field Connection says.
+    ConnectionField,
+    /// nginx's `$request_completion`: `OK`, or nothing if the client went away before the end.
+    Completion,
+    /// Content-Length of the response; nothing, not even a hyphen, if it had none.
+    BareLength,
     BytesIn,
     BytesOut,
     BytesInAndOut,

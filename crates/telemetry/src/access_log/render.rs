@@ -64,6 +64,14 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::SiteName => text_or_dash(record.site_name.as_bytes(), out),
         Kind::HostAsked => either(record.host, record.site_name.as_bytes(), out),
         Kind::ConnectionStatus => out.push(connection_status(record.connection_status)),
+        Kind::ConnectionField => out.extend_from_slice(connection_field(record.connection_status)),
+        Kind::Completion if record.connection_status == ConnectionStatus::Aborted => {}
+        Kind::Completion => out.extend_from_slice(b"OK"),
+        Kind::BareLength => {
+            let fields = record.response_fields;
+            let length = fields.and_then(|fields| fields.first("content-length"));
+            append_escaped(length.unwrap_or_default(), out);
+        }
         Kind::BytesIn => append_decimal(record.bytes_in, out),
         Kind::BytesOut => append_decimal(record.bytes_out, out),
         Kind::BytesInAndOut => {
@@ -245,6 +253,13 @@ fn connection_status(status: ConnectionStatus) -> u8 {
         ConnectionStatus::Aborted => b'X',
         ConnectionStatus::KeepAlive => b'+',
         ConnectionStatus::Close => b'-',
+    }
+}
+
+fn connection_field(status: ConnectionStatus) -> &'static [u8] {
+    match status {
+        ConnectionStatus::KeepAlive => b"keep-alive",
+        ConnectionStatus::Aborted | ConnectionStatus::Close => b"close",
     }
 }
 

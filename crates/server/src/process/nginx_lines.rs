@@ -1,0 +1,27 @@
+//! Lines of the error log about signals, and about the life of the server, in nginx's words: tools and
+//! scripts for nginx wait for them.
+//!
+//! Called by: `signals`, and the supervisor, under an nginx configuration.
+//! Caveat: workers are threads, so no line names the process of one. The sender of a signal is not
+//! known.
+//! Out of scope: lines about requests (`saker-nginx`).
+
+use saker_telemetry::{
+    error_log::{self, ProcessContext},
+    message::{self, Level},
+};
+
+/// Notes what a signal has begun.
+pub fn signal(number: u8, name: &str, what: &str) {
+    note(format_args!("signal {number} ({name}) received, {what}"));
+}
+
+/// Notes a state of the server.
+pub fn note(text: std::fmt::Arguments<'_>) {
+    error_log::log_nginx(
+        &message::NGINX_PROCESS,
+        Level::Notice,
+        &ProcessContext,
+        text,
+    );
+}
