@@ -328,7 +328,7 @@ fn packages_on_a_clean_debian() {
 fn on_a_clean_debian() {
     let folder = PathBuf::from(env::var_os(OWN).expect("only in namespaces of its own"));
     let root = folder.join("root");
-    let before = listing(&root);
+    let (before, accounts_before) = (listing(&root), accounts(&root));
     run(Command::new("ip").args(["link", "set", "lo", "up"]));
     run(Command::new("mount")
         .args(["-t", "proc", "proc"])
@@ -366,6 +366,27 @@ fn on_a_clean_debian() {
         (vec![], vec![]),
         "what is left"
     );
+    assert_eq!(accounts(&root), accounts_before);
+    let known = run(Command::new("dpkg-query")
+        .arg(format!("--admindir={}", root.join("var/lib/dpkg").display()))
+        .args(["--show", "--showformat=${Package}\n"]));
+    assert!(!known.contains("saker"), "{known}");
+}
+
+/// Users, groups with their members, and diversions: what packages add lines to.
+fn accounts(root: &Path) -> Vec<(&'static str, String)> {
+    let files = [
+        "etc/passwd",
+        "etc/group",
+        "etc/shadow",
+        "etc/gshadow",
+        "etc/subuid",
+        "etc/subgid",
+        "var/lib/dpkg/diversions",
+        "var/lib/dpkg/statoverride",
+    ];
+    let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    files.map(|file| (file, text(file))).into()
 }
 
 /// The welcome page over all protocols, a certificate for its name, and a healthy server.
@@ -431,14 +452,17 @@ fn compat(root: &Path, folder: &Path) {
     fs::remove_file(nginx).unwrap();
 }
 
-/// Every path with its mode and owner, without what dpkg and adduser keep for themselves.
+/// Every path with its mode and owner, without copies, locks, and logs of dpkg and adduser.
 fn listing(root: &Path) -> Vec<String> {
     let said = run(Command::new("find")
         .args([".", "-xdev", "-printf", "%m %u:%g %p\n"])
         .current_dir(root));
     let own = [
-        "./var/lib/dpkg/",
-        "./var/log/",
+        "./var/lib/dpkg/status-old",
+        "./var/lib/dpkg/diversions",
+        "./var/lib/dpkg/triggers/",
+        "./var/lib/dpkg/lock",
+        "./var/log/dpkg.log",
         "./etc/passwd-",
         "./etc/group-",
         "./etc/shadow-",
@@ -446,7 +470,6 @@ fn listing(root: &Path) -> Vec<String> {
         "./etc/.pwd.lock",
         "./etc/subuid-",
         "./etc/subgid-",
-        "./var/cache/",
         "./run/adduser",
     ];
     let mut lines: Vec<String> = said

@@ -19,10 +19,10 @@ use std::{
 
 /// Writes the files of the server's package, and the licenses, below one folder of a tarball.
 pub fn tarball(options: &Options) -> io::Result<()> {
-    let name = format!(
-        "saker-{}-linux-{}",
-        options.version,
-        binary::architecture(&options.binary)?
+    let name = name(
+        &options.version,
+        binary::architecture(&options.binary)?,
+        &binary::needed(&options.binary)?,
     );
     let folder = options.out.join("tarball.tree");
     let _ = fs::remove_dir_all(&folder);
@@ -38,6 +38,12 @@ pub fn tarball(options: &Options) -> io::Result<()> {
     fs::write(&path, tree::gzip(&archive)?)?;
     println!("{}", path.display());
     Ok(())
+}
+
+/// The tarball's name: a binary that needs no library runs on every Linux, and says so.
+fn name(version: &str, machine: &str, libraries: &[String]) -> String {
+    let kind = if libraries.is_empty() { "-static" } else { "" };
+    format!("saker-{version}-linux-{machine}{kind}")
 }
 
 /// A tar archive of these entries of a folder: names in order, one time, one owner.
@@ -145,6 +151,13 @@ pub fn checksums(options: &Options) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_static_binary_has_a_tarball_of_its_own() {
+        assert_eq!(name("1.2.3", "amd64", &[]), "saker-1.2.3-linux-amd64-static");
+        let libraries = ["libc.so.6".to_owned()];
+        assert_eq!(name("1.2.3", "arm64", &libraries), "saker-1.2.3-linux-arm64");
+    }
 
     #[test]
     fn the_bill_has_what_is_linked_and_nothing_else() {
