@@ -10,7 +10,7 @@
 mod successor;
 
 use crate::{
-    arguments::{Reload, Upgrade},
+    arguments::{Reload, UPGRADE_TIMEOUT_S, Upgrade},
     daemon,
     exit_status::{CONFIGURATION_ERRORS, UPGRADE_UNDER_WAY},
     output,
@@ -31,9 +31,8 @@ use std::{
 };
 use successor::Successor;
 
-/// Time for the new program to read the configuration, and for the new server to serve.
-pub const PATIENCE_S: u64 = 120;
-pub const PATIENCE: Duration = Duration::from_secs(PATIENCE_S);
+/// For commands that have no option for it.
+pub const PATIENCE: Duration = Duration::from_secs(UPGRADE_TIMEOUT_S);
 /// Time for the server of an earlier upgrade to finish its requests.
 const EARLIER_PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(20);

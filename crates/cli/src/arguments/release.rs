@@ -8,6 +8,9 @@ use super::Target;
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
+/// Time for a new program to read the configuration, and for the new server to listen.
+pub const UPGRADE_TIMEOUT_S: u64 = 120;
+
 /// Replace the running server by a new one without refusing or cutting off a request
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -30,7 +33,7 @@ pub struct Upgrade {
     pub binary: Option<PathBuf>,
     /// Time for the new program to read the configuration, and then again to listen; what has not by
     /// then is killed
-    #[arg(long = "timeout", value_name = "SECONDS", default_value_t = crate::upgrade::PATIENCE_S,
+    #[arg(long = "timeout", value_name = "SECONDS", default_value_t = UPGRADE_TIMEOUT_S,
         value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout_s: u64,
     #[command(flatten)]

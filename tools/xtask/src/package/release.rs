@@ -154,9 +154,15 @@ mod tests {
 
     #[test]
     fn a_static_binary_has_a_tarball_of_its_own() {
-        assert_eq!(name("1.2.3", "amd64", &[]), "saker-1.2.3-linux-amd64-static");
+        assert_eq!(
+            name("1.2.3", "amd64", &[]),
+            "saker-1.2.3-linux-amd64-static"
+        );
         let libraries = ["libc.so.6".to_owned()];
-        assert_eq!(name("1.2.3", "arm64", &libraries), "saker-1.2.3-linux-arm64");
+        assert_eq!(
+            name("1.2.3", "arm64", &libraries),
+            "saker-1.2.3-linux-arm64"
+        );
     }
 
     #[test]
