@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build release demo test test-fast soak formatting check tidy bench lab table fuzz docs site deb rpm image dist packed packed-binary clean
+.PHONY: help run build release demo test test-fast soak formatting check tidy bench lab table fuzz docs site deb rpm image static dist packed packed-binary clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -32,6 +32,7 @@ help:
 	@echo "make deb     Debian packages of a release build: $(TARGET_DIR)/dist"
 	@echo "make rpm     the RPM package of a release build"
 	@echo "make image   the container image, as an OCI archive"
+	@echo "make static  a tarball with a binary that needs no library, by musl (Debian's musl-tools)"
 	@echo "make dist    all artifacts of a release: packages, tarball, image, bill of materials, checksums"
 
 build:
@@ -126,6 +127,14 @@ rpm: packed
 
 image: packed
 	$(CARGO) run -q -p xtask -- package image
+
+MUSL := x86_64-unknown-linux-musl
+
+static:
+	command -v musl-gcc >/dev/null || { echo "musl-gcc is missing: apt-get install musl-tools" >&2; exit 1; }
+	rustup target add $(MUSL)
+	CC_x86_64_unknown_linux_musl=musl-gcc $(MAKE) packed-binary PACKED="$(PACKED) --target $(MUSL)"
+	$(CARGO) run -q -p xtask -- package tarball --binary "$(TARGET_DIR)/$(MUSL)/release/saker"
 
 dist: packed
 	rm -rf "$(TARGET_DIR)/dist"

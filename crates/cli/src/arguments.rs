@@ -15,7 +15,7 @@ use clap_complete::Shell;
 pub use cluster::{Cluster, ClusterCommand};
 pub use console::{Api, Console, ConsoleCommand, TokenCommand, Top, UserCommand, UsersPlace};
 pub use editing::{Config, Convert, Fmt, Init, Trust};
-pub use release::{Takeover, TakeoverFrom, Upgrade, Version};
+pub use release::{Takeover, TakeoverFrom, UPGRADE_TIMEOUT_S, Upgrade, Version};
 use saker_config::model::{Acme, Address};
 use saker_ipset::Block;
 use std::path::{Path, PathBuf};

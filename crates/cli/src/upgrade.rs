@@ -7,12 +7,15 @@
 //! by the user, and in the service, that the running one was started by.
 //! Out of scope: taking over, which the new server does with the running one.
 
+mod successor;
+
 use crate::{
-    arguments::{Reload, Upgrade},
+    arguments::{Reload, UPGRADE_TIMEOUT_S, Upgrade},
     daemon,
     exit_status::{CONFIGURATION_ERRORS, UPGRADE_UNDER_WAY},
     output,
 };
+use rustix::process::Signal;
 use saker_control::{
     client::{self, ClientError},
     upgrade::{CHECK, FROM, TAKE_OVER, VARIABLE},
@@ -22,13 +25,14 @@ use std::{
     fs, io,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    process::{Command, ExitCode, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
+use successor::Successor;
 
-/// Time for the new program to read the configuration, and for the new server to serve.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// For commands that have no option for it.
+pub const PATIENCE: Duration = Duration::from_secs(UPGRADE_TIMEOUT_S);
 /// Time for the server of an earlier upgrade to finish its requests.
 const EARLIER_PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(20);
@@ -36,7 +40,8 @@ const CHECK_POLL: Duration = Duration::from_millis(2);
 
 pub fn upgrade(upgrade: &Upgrade) -> ExitCode {
     daemon::ask(&upgrade.target, |state_dir| {
-        replace(state_dir, upgrade.binary.as_deref())
+        let patience = Duration::from_secs(upgrade.timeout_s);
+        replace(state_dir, upgrade.binary.as_deref(), patience)
     })
 }
 
@@ -47,10 +52,10 @@ pub fn reload(reload: &Reload) -> ExitCode {
     }
     daemon::ask(&reload.target, |state_dir| {
         match reload.upgrade && is_due(state_dir)? {
-            true => replace(state_dir, None),
+            true => replace(state_dir, None, PATIENCE),
             false => match daemon::reload(state_dir) {
                 Err(ClientError::Configuration(_)) if is_outgrown(state_dir)? => {
-                    replace(state_dir, None)
+                    replace(state_dir, None, PATIENCE)
                 }
                 done => done,
             },
@@ -70,23 +75,28 @@ fn is_outgrown(state_dir: &Path) -> Result<bool, ClientError> {
 }
 
 /// Starts the new server and waits until it serves.
-pub fn replace(state_dir: &Path, binary: Option<&Path>) -> Result<ExitCode, ClientError> {
+pub fn replace(
+    state_dir: &Path,
+    binary: Option<&Path>,
+    patience: Duration,
+) -> Result<ExitCode, ClientError> {
     let before = Running::ask(state_dir)?;
     if let Some(obstacle) = before.obstacle() {
         return Ok(output::cannot(obstacle));
     }
     let binary = binary.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
     let program = binary.unwrap_or_else(|| before.program.clone());
-    let failed = |what: &str, error: io::Error| {
-        output::cannot(format_args!("{what} {}: {error}", program.display()))
+    let failed = |error: io::Error| {
+        output::cannot(format_args!("cannot start {}: {error}", program.display()))
     };
-    match before.command(&program, CHECK).spawn().and_then(end_of) {
+    let check = Successor::start(&mut before.command(&program, CHECK));
+    match check.and_then(|check| end_of(check, patience)) {
         Ok(Some(status)) if status.success() => {}
         Ok(None) => {
             return Ok(output::cannot(format_args!(
                 "not upgraded: {} has not read the configuration within {} s; the server goes on as before",
                 program.display(),
-                PATIENCE.as_secs()
+                patience.as_secs()
             )));
         }
         Ok(Some(status)) => {
@@ -95,7 +105,7 @@ pub fn replace(state_dir: &Path, binary: Option<&Path>) -> Result<ExitCode, Clie
             ));
             return Ok(ExitCode::from(CONFIGURATION_ERRORS));
         }
-        Err(error) => return Ok(failed("cannot start", error)),
+        Err(error) => return Ok(failed(error)),
     }
     if let Some(pid) = wait_for_earlier(state_dir)? {
         return Ok(output::cannot(format_args!(
@@ -105,26 +115,40 @@ pub fn replace(state_dir: &Path, binary: Option<&Path>) -> Result<ExitCode, Clie
     if let Some(pid) = serving_pid(state_dir)?.filter(|pid| *pid != before.pid) {
         return Ok(replaced_meanwhile(before.pid, pid));
     }
-    let child = match before.command(&program, TAKE_OVER).spawn() {
-        Ok(child) => child,
-        Err(error) => return Ok(failed("cannot start", error)),
+    let successor = match Successor::start(&mut before.command(&program, TAKE_OVER)) {
+        Ok(successor) => successor,
+        Err(error) => return Ok(failed(error)),
     };
-    Ok(match wait(state_dir, child, before.pid) {
+    let outcome = wait(state_dir, successor, before.pid, patience);
+    Ok(report(&outcome, &program, before.pid, patience))
+}
+
+fn report(outcome: &Outcome, program: &Path, before: u64, patience: Duration) -> ExitCode {
+    match outcome {
         Outcome::Upgraded(pid) => output::print(format!(
-            "upgraded: pid {} has handed over to pid {pid}\n",
-            before.pid
+            "upgraded: pid {before} has handed over to pid {pid}\n"
         )),
-        Outcome::Replaced(pid) => replaced_meanwhile(before.pid, pid),
+        Outcome::Replaced(pid) => replaced_meanwhile(before, *pid),
         Outcome::UnderWay => {
             output::error("saker: not upgraded by this command: another upgrade is under way\n");
             ExitCode::from(UPGRADE_UNDER_WAY)
         }
-        // Its reason is on standard error.
-        Outcome::Failed => output::cannot("not upgraded; the server goes on as before"),
-        Outcome::NoneLeft(error) => output::cannot(format_args!(
-            "the new server has ended, and the one before it does not answer: {error}"
+        Outcome::Failed(status) if status.success() => output::cannot(format_args!(
+            "not upgraded: {} has ended and left no server; the server goes on as before",
+            program.display()
         )),
-    })
+        // Its reason is on standard error.
+        Outcome::Failed(status) => output::cannot(format_args!(
+            "not upgraded ({status}); the server goes on as before"
+        )),
+        Outcome::Late => output::cannot(format_args!(
+            "not upgraded: the new server has not listened within {} s, and was killed; the server goes on as before",
+            patience.as_secs()
+        )),
+        Outcome::NoneLeft(why) => output::cannot(format_args!(
+            "the new server has ended after it had taken over from pid {before}: {why}"
+        )),
+    }
 }
 
 fn replaced_meanwhile(before: u64, pid: u64) -> ExitCode {
@@ -151,14 +175,13 @@ fn wait_for_earlier(state_dir: &Path) -> Result<Option<u64>, ClientError> {
 }
 
 /// Waits for the end of the check. `None`: it took too long, and is killed.
-fn end_of(mut child: Child) -> io::Result<Option<ExitStatus>> {
-    let until = Instant::now() + PATIENCE;
+fn end_of(mut check: Successor, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + patience;
     loop {
-        match child.try_wait()? {
+        match check.status()? {
             None if Instant::now() < until => thread::sleep(CHECK_POLL),
             None => {
-                let _ = child.kill();
-                child.wait()?;
+                check.kill();
                 return Ok(None);
             }
             ended => return Ok(ended),
@@ -168,65 +191,82 @@ fn end_of(mut child: Child) -> io::Result<Option<ExitStatus>> {
 
 /// The end of an upgrade.
 enum Outcome {
-    /// The process that this command has started serves; its number.
+    /// A process that this command has started serves; its number.
     Upgraded(u64),
     /// Another process took over meanwhile.
     Replaced(u64),
     /// Another process is taking over.
     UnderWay,
-    /// The server from before goes on.
-    Failed,
-    /// The process has ended, and no server answers.
-    NoneLeft(ClientError),
+    /// It has ended, and the server from before goes on.
+    Failed(ExitStatus),
+    /// It took too long, and was killed.
+    Late,
+    /// It has ended, and the server from before does not go on, for this reason.
+    NoneLeft(String),
 }
 
 /// Returns once the new server serves, or has ended.
-fn wait(state_dir: &Path, mut child: Child, before: u64) -> Outcome {
-    let until = Instant::now() + PATIENCE;
+fn wait(state_dir: &Path, mut successor: Successor, before: u64, patience: Duration) -> Outcome {
+    let until = Instant::now() + patience;
     while Instant::now() < until {
-        let ended = child.try_wait().ok().flatten();
-        // Asked behind it: a server that has ended can't have been replaced since.
-        let serving = serving_pid(state_dir);
-        match (serving, ended) {
-            (Ok(Some(pid)), _) if pid != before && descends_from(pid, child.id()) => {
-                return Outcome::Upgraded(pid);
-            }
-            // A script in the place of the program may leave the server to itself.
-            (Ok(Some(pid)), Some(status)) if pid != before && status.success() => {
-                return Outcome::Upgraded(pid);
-            }
-            (Ok(Some(pid)), Some(_)) if pid != before => return Outcome::Replaced(pid),
-            (Ok(_), Some(status)) => {
-                return match status.code() == Some(UPGRADE_UNDER_WAY.into()) {
-                    true => Outcome::UnderWay,
-                    false => Outcome::Failed,
-                };
-            }
-            (Err(error), Some(_)) => return Outcome::NoneLeft(error),
-            (_, None) => thread::sleep(POLL),
+        // A server that has ended before the question can't take over behind it.
+        let is_over = successor.is_over();
+        if let Some(outcome) = outcome(state_dir, &mut successor, before, is_over) {
+            return outcome;
+        }
+        thread::sleep(POLL);
+    }
+    // What stands still can't begin to serve between the question and its end.
+    successor.signal(Signal::STOP);
+    if !matches!(Serving::ask(state_dir, before), Ok(Serving::AsBefore)) {
+        successor.signal(Signal::CONT);
+        if let Some(outcome) = outcome(state_dir, &mut successor, before, false) {
+            return outcome;
         }
     }
-    let _ = child.kill();
-    let _ = child.wait();
-    Outcome::Failed
+    successor.kill();
+    Outcome::Late
 }
 
-/// Returns true if it is this process, or was started by it.
-fn descends_from(mut pid: u64, ancestor: u32) -> bool {
-    while pid != u64::from(ancestor) {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-            return false;
-        };
-        // The name in parentheses may have any characters in it.
-        let parent = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        match parent {
-            Some(parent) if parent > 1 => pid = parent,
-            _ => return false,
-        }
+/// `None`: nothing is decided. `is_over`: what was started has ended before.
+fn outcome(
+    state_dir: &Path,
+    successor: &mut Successor,
+    before: u64,
+    is_over: bool,
+) -> Option<Outcome> {
+    let serving = Serving::ask(state_dir, before);
+    let status = successor.status().ok().flatten();
+    Some(match (serving, status.filter(|_| is_over)) {
+        (Ok(Serving::Other(pid)), _) if successor.has(pid) => Outcome::Upgraded(pid),
+        (_, None) => return None,
+        // A script may have had it started by a service manager.
+        (Ok(Serving::Other(pid)), Some(status)) if status.success() => Outcome::Upgraded(pid),
+        (Ok(Serving::Other(pid)), Some(_)) => Outcome::Replaced(pid),
+        (Ok(Serving::AsBefore), Some(_)) if successor.said_under_way() => Outcome::UnderWay,
+        (Ok(Serving::AsBefore), Some(status)) => Outcome::Failed(status),
+        (Ok(Serving::Stops), Some(_)) => Outcome::NoneLeft("it stops".into()),
+        (Err(error), Some(_)) => Outcome::NoneLeft(format!("it does not answer: {error}")),
+    })
+}
+
+/// The server that answers for the state directory.
+enum Serving {
+    AsBefore,
+    /// The one from before has handed over, or was told to stop.
+    Stops,
+    Other(u64),
+}
+
+impl Serving {
+    fn ask(state_dir: &Path, before: u64) -> Result<Serving, ClientError> {
+        let status = client::status(state_dir)?;
+        Ok(match status["pid"].as_u64() {
+            Some(pid) if pid != before => Serving::Other(pid),
+            _ if status["is_stopping"] == true => Serving::Stops,
+            _ => Serving::AsBefore,
+        })
     }
-    true
 }
 
 /// The running server's start.
@@ -340,15 +380,6 @@ mod tests {
         assert_eq!(command.get_current_dir(), Some(Path::new("/")));
         let environment: Vec<_> = command.get_envs().collect();
         assert_eq!(environment.len(), 3, "{environment:?}");
-    }
-
-    #[test]
-    fn a_new_server_is_the_child_or_descends_from_it() {
-        let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
-        assert!(descends_from(own.into(), own));
-        assert!(descends_from(own.into(), parent));
-        assert!(!descends_from(parent.into(), own));
-        assert!(!descends_from(u64::from(u32::MAX), own));
     }
 
     #[test]

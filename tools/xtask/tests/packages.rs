@@ -309,6 +309,62 @@ fn the_apparmor_profile_is_read() {
         .arg(profile));
 }
 
+/// As the package has it, with users that are on every machine: a folder of the server's own, in
+/// which its user may have put what it likes.
+#[test]
+fn logs_are_rotated_with_the_rights_of_the_server() {
+    if !is_root() {
+        return println!("left out: needs root");
+    }
+    let folder = TempDir::new("packages-logrotate").unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let logs = folder.join("log");
+    fs::create_dir(&logs).unwrap();
+    let secret = folder.write("secret", "root's\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(logs.join("access.log"), "a line\n").unwrap();
+    std::os::unix::fs::symlink(&secret, logs.join("linked.log")).unwrap();
+    fs::hard_link(&secret, logs.join("hard.log")).unwrap();
+    fs::copy(&secret, logs.join("unreadable.log")).unwrap();
+    run(Command::new("chown").arg("nobody:nogroup").arg(&logs));
+    run(Command::new("chown")
+        .arg("nobody:nogroup")
+        .arg(logs.join("access.log")));
+    let rules = fs::read_to_string(repository().join("contrib/debian/logrotate")).unwrap();
+    assert!(rules.contains("su saker saker") && rules.contains("create 640 saker saker"));
+    let rules = rules
+        .replace("saker saker", "nobody nogroup")
+        .replace("/var/log/saker", &logs.to_string_lossy())
+        .replace("[ -d /run/systemd/system ]", "true")
+        .replace(
+            "systemctl",
+            &format!("id -u >{}; true", folder.join("who").display()),
+        );
+    let rules = folder.write("rules", rules).unwrap();
+    fs::set_permissions(&rules, fs::Permissions::from_mode(0o644)).unwrap();
+    for _ in 0..3 {
+        fs::write(logs.join("access.log"), "a line\n").unwrap();
+        let output = Command::new(require("logrotate").unwrap())
+            .args(["--force", "--state"])
+            .args([&folder.join("state"), &rules])
+            .output()
+            .unwrap();
+        // It says that it can't read the one of root's.
+        let said = text(&output);
+        assert!(
+            output.status.success() || said.contains("unreadable.log"),
+            "{said}"
+        );
+    }
+    let rotated = |name: &str| logs.join(name).exists();
+    assert!(rotated("access.log.1") && rotated("access.log.2.gz"));
+    assert!(!rotated("linked.log.1") && !rotated("hard.log.1"));
+    assert!(!rotated("unreadable.log.2.gz"), "root's rights were used");
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "root's\n");
+    // The signal is root's to send.
+    assert_eq!(fs::read_to_string(folder.join("who")).unwrap(), "0\n");
+}
+
 #[test]
 fn packages_on_a_clean_debian() {
     if !is_root() {
@@ -328,7 +384,7 @@ fn packages_on_a_clean_debian() {
 fn on_a_clean_debian() {
     let folder = PathBuf::from(env::var_os(OWN).expect("only in namespaces of its own"));
     let root = folder.join("root");
-    let before = listing(&root);
+    let (before, accounts_before) = (listing(&root), accounts(&root));
     run(Command::new("ip").args(["link", "set", "lo", "up"]));
     run(Command::new("mount")
         .args(["-t", "proc", "proc"])
@@ -347,11 +403,11 @@ fn on_a_clean_debian() {
             .ends_with("# mine\n")
     );
     compat(&root, &folder);
-    run(&mut chroot(&root, &["saker", "stop"]));
-    server.0.wait().unwrap();
+    // What runs is stopped: its user is about to go.
     run(&mut chroot(&root, &["dpkg", "--remove", "saker"]));
+    server.0.wait().unwrap();
     assert!(!root.join("usr/bin/saker").exists() && configuration.exists());
-    run(&mut chroot(&root, &["dpkg", "--purge", "saker"]));
+    again_and_purged(&root, &folder);
     run(Command::new("umount").arg(root.join("proc")));
     run(Command::new("umount").args(["-R"]).arg(root.join("dev")));
     let after = listing(&root);
@@ -366,6 +422,47 @@ fn on_a_clean_debian() {
         (vec![], vec![]),
         "what is left"
     );
+    assert_eq!(accounts(&root), accounts_before);
+    let known = run(Command::new("dpkg-query")
+        .arg(format!(
+            "--admindir={}",
+            root.join("var/lib/dpkg").display()
+        ))
+        .args(["--show", "--showformat=${Package}\n"]));
+    assert!(!known.contains("saker"), "{known}");
+}
+
+/// Installed anew over what a removal has left, and purged at once: what is the administrator's own
+/// stays, the rest goes.
+fn again_and_purged(root: &Path, folder: &Path) {
+    let etc = root.join("etc/saker");
+    let link = etc.join("sites-enabled/default.toml");
+    fs::remove_file(&link).unwrap();
+    install(root, &deb(&folder.join("first"), "saker"));
+    assert!(!link.exists(), "what was switched off stays off");
+    let text = fs::read_to_string(etc.join("saker.toml")).unwrap();
+    assert!(text.ends_with("# mine\n"));
+    let own = etc.join("conf.d/own.toml");
+    fs::write(&own, "# own\n").unwrap();
+    run(&mut chroot(root, &["dpkg", "--purge", "saker"]));
+    assert!(own.exists() && !etc.join("saker.toml").exists());
+    fs::remove_dir_all(etc).unwrap();
+}
+
+/// Users, groups with their members, and diversions: what packages add lines to.
+fn accounts(root: &Path) -> Vec<(&'static str, String)> {
+    let files = [
+        "etc/passwd",
+        "etc/group",
+        "etc/shadow",
+        "etc/gshadow",
+        "etc/subuid",
+        "etc/subgid",
+        "var/lib/dpkg/diversions",
+        "var/lib/dpkg/statoverride",
+    ];
+    let text = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    files.map(|file| (file, text(file))).into()
 }
 
 /// The welcome page over all protocols, a certificate for its name, and a healthy server.
@@ -431,14 +528,17 @@ fn compat(root: &Path, folder: &Path) {
     fs::remove_file(nginx).unwrap();
 }
 
-/// Every path with its mode and owner, without what dpkg and adduser keep for themselves.
+/// Every path with its mode and owner, without copies, locks, and logs of dpkg and adduser.
 fn listing(root: &Path) -> Vec<String> {
     let said = run(Command::new("find")
         .args([".", "-xdev", "-printf", "%m %u:%g %p\n"])
         .current_dir(root));
     let own = [
-        "./var/lib/dpkg/",
-        "./var/log/",
+        "./var/lib/dpkg/status-old",
+        "./var/lib/dpkg/diversions",
+        "./var/lib/dpkg/triggers/",
+        "./var/lib/dpkg/lock",
+        "./var/log/dpkg.log",
         "./etc/passwd-",
         "./etc/group-",
         "./etc/shadow-",
@@ -446,7 +546,6 @@ fn listing(root: &Path) -> Vec<String> {
         "./etc/.pwd.lock",
         "./etc/subuid-",
         "./etc/subgid-",
-        "./var/cache/",
         "./run/adduser",
     ];
     let mut lines: Vec<String> = said

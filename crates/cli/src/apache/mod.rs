@@ -170,7 +170,7 @@ fn upgraded(loaded: &Loaded, pid_file: Option<&Path>) -> Option<ExitCode> {
     // Other processes of this program with the same arguments have tasks of their own.
     let is_asked = saker_broker::role().is_none() && !saker_control::upgrade::is_upgrade();
     match is_asked && crate::upgrade::is_due(&state_dir).unwrap_or(false) {
-        true => crate::upgrade::replace(&state_dir, None).ok(),
+        true => crate::upgrade::replace(&state_dir, None, crate::upgrade::PATIENCE).ok(),
         false => None,
     }
 }

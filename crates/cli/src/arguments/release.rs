@@ -8,6 +8,9 @@ use super::Target;
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
+/// Time for a new program to read the configuration, and for the new server to listen.
+pub const UPGRADE_TIMEOUT_S: u64 = 120;
+
 /// Replace the running server by a new one without refusing or cutting off a request
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -18,7 +21,8 @@ Examples:
 
 The new server has the command line of the running one. It takes over the sockets, the page cache
 and the bans; the old one finishes its requests and ends. If the new one can't be had, or refuses
-the configuration, the old one goes on.
+the configuration, the old one goes on. The program may be a script that starts the server, in the
+background, too.
 
 Exit status: 0 this command has replaced the server, 1 the new one refused the configuration, 2
 failure, 3 no server is running, 4 not replaced by this command: another upgrade is under way, or
@@ -27,6 +31,11 @@ pub struct Upgrade {
     /// The new program [default: the file that the running server was started from]
     #[arg(value_name = "BINARY", value_hint = ValueHint::FilePath)]
     pub binary: Option<PathBuf>,
+    /// Time for the new program to read the configuration, and then again to listen; what has not by
+    /// then is killed
+    #[arg(long = "timeout", value_name = "SECONDS", default_value_t = UPGRADE_TIMEOUT_S,
+        value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout_s: u64,
     #[command(flatten)]
     pub target: Target,
 }

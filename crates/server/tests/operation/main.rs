@@ -52,6 +52,7 @@ mod trust;
 mod units;
 mod upgrade;
 mod upgrade_load;
+mod upgrade_programs;
 mod upgrade_state;
 mod upgrade_trouble;
 mod users;

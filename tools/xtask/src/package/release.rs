@@ -19,10 +19,10 @@ use std::{
 
 /// Writes the files of the server's package, and the licenses, below one folder of a tarball.
 pub fn tarball(options: &Options) -> io::Result<()> {
-    let name = format!(
-        "saker-{}-linux-{}",
-        options.version,
-        binary::architecture(&options.binary)?
+    let name = name(
+        &options.version,
+        binary::architecture(&options.binary)?,
+        &binary::needed(&options.binary)?,
     );
     let folder = options.out.join("tarball.tree");
     let _ = fs::remove_dir_all(&folder);
@@ -38,6 +38,12 @@ pub fn tarball(options: &Options) -> io::Result<()> {
     fs::write(&path, tree::gzip(&archive)?)?;
     println!("{}", path.display());
     Ok(())
+}
+
+/// The tarball's name: a binary that needs no library runs on every Linux, and says so.
+fn name(version: &str, machine: &str, libraries: &[String]) -> String {
+    let kind = if libraries.is_empty() { "-static" } else { "" };
+    format!("saker-{version}-linux-{machine}{kind}")
 }
 
 /// A tar archive of these entries of a folder: names in order, one time, one owner.
@@ -92,22 +98,33 @@ fn bill(metadata: &Value, version: &str) -> Option<Value> {
         .iter()
         .filter_map(|id| packages.get(id))
         // Our own crates are the application itself.
-        .filter(|package| !package["source"].is_null())
+        .filter(|package| !package["source"].is_null() || is_changed_here(package))
         .filter_map(|package| {
             let (name, version) = (text(package, "name")?, text(package, "version")?);
             let reference = format!("pkg:cargo/{name}@{version}");
             let license = text(package, "license").unwrap_or_else(|| "NOASSERTION".into());
-            Some(json!({
+            let mut component = json!({
                 "type": "library", "bom-ref": reference, "purl": reference,
                 "name": name, "version": version,
                 "licenses": [{ "expression": license.replace('/', " OR ") }],
-            }))
+            });
+            if is_changed_here(package) {
+                let notes = format!("with changes: third-party/{name}/PATCHES.md");
+                component["pedigree"] = json!({ "notes": notes });
+            }
+            Some(component)
         });
     Some(json!({
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
         "metadata": { "component": { "type": "application", "name": "saker", "version": version, "bom-ref": "saker" } },
         "components": components.collect::<Vec<_>>(),
     }))
+}
+
+/// Returns true for a library of others that is in this repository, because it was changed.
+fn is_changed_here(package: &Value) -> bool {
+    let manifest = package["manifest_path"].as_str().unwrap_or_default();
+    package["source"].is_null() && manifest.contains("/third-party/")
 }
 
 /// Ids of the packages that are reached without dependencies for building and tests.
@@ -147,24 +164,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_static_binary_has_a_tarball_of_its_own() {
+        assert_eq!(
+            name("1.2.3", "amd64", &[]),
+            "saker-1.2.3-linux-amd64-static"
+        );
+        let libraries = ["libc.so.6".to_owned()];
+        assert_eq!(
+            name("1.2.3", "arm64", &libraries),
+            "saker-1.2.3-linux-arm64"
+        );
+    }
+
+    #[test]
     fn the_bill_has_what_is_linked_and_nothing_else() {
         let package = |name: &str, source: Value| json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0", "source": source });
+        let mut changed = package("quinn-proto", Value::Null);
+        changed["manifest_path"] = "/saker/third-party/quinn-proto/Cargo.toml".into();
         let edge = |to: &str, kind: Value| json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] });
         let metadata = json!({
             "packages": [
-                package("saker", Value::Null), package("saker-net", Value::Null),
+                package("saker", Value::Null), package("saker-net", Value::Null), changed,
                 package("libc", "registry".into()), package("proptest", "registry".into()), package("cc", "registry".into()),
             ],
             "resolve": { "nodes": [
                 { "id": "saker", "deps": [edge("saker-net", Value::Null), edge("proptest", "dev".into()), edge("cc", "build".into())] },
-                { "id": "saker-net", "deps": [edge("libc", Value::Null)] },
-                { "id": "libc", "deps": [] },
+                { "id": "saker-net", "deps": [edge("libc", Value::Null), edge("quinn-proto", Value::Null)] },
+                { "id": "libc", "deps": [] }, { "id": "quinn-proto", "deps": [] },
             ] },
         });
         let bill = bill(&metadata, "9.9.9").unwrap();
         assert_eq!(bill["metadata"]["component"]["version"], "9.9.9");
         let components = bill["components"].as_array().unwrap();
-        assert_eq!(components.len(), 1, "{bill:#}");
+        assert_eq!(components.len(), 2, "{bill:#}");
+        let notes = "with changes: third-party/quinn-proto/PATCHES.md";
+        assert_eq!(components[1]["purl"], "pkg:cargo/quinn-proto@1.0.0");
+        assert_eq!(components[1]["pedigree"]["notes"], notes);
+        assert!(components[0]["pedigree"].is_null());
         assert_eq!(components[0]["purl"], "pkg:cargo/libc@1.0.0");
         assert_eq!(
             components[0]["licenses"][0]["expression"],
