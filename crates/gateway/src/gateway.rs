@@ -396,13 +396,7 @@ impl Gateway {
         // The upstream was asked by HEAD for what the client wants by another method.
         let is_bare = exchange.upstream_head().view().method() == Method::Head;
         let has_content = !is_head && !is_bare && !status.forbids_content();
-        if rate.is_some() {
-            let handed = InternalRedirect {
-                rate,
-                ..InternalRedirect::default()
-            };
-            handed.lay(&mut exchange.routing.settings, &mut response);
-        }
+        limit_rate(rate, exchange, &mut response);
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
         let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
         let relay = Relay {
@@ -572,6 +566,18 @@ fn steering(head: &mut ResponseHead, call: &UpstreamRequest) -> Steering {
         Some(script) if script.is_included => Steering::default(),
         _ => accel_redirect::steer(head, &call.manner.trust),
     }
+}
+
+/// The rate of the transfer, where the upstream has said one.
+fn limit_rate(rate: Option<Rate>, exchange: &mut Exchange, response: &mut Response) {
+    if rate.is_none() {
+        return;
+    }
+    let handed = InternalRedirect {
+        rate,
+        ..InternalRedirect::default()
+    };
+    handed.lay(&mut exchange.routing.settings, response);
 }
 
 /// Content that is here already, all of it or the beginning; none of what is known to be too long
