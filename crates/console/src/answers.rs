@@ -32,7 +32,23 @@ const SHAPES: &[(&str, Fields)] = &[
         ],
     ),
     ("HeldBan", &[("address", "string"), ("by", "[]string")]),
-    ("Upstream", &[("name", "string"), ("members", "[]Member")]),
+    (
+        "Upstream",
+        &[
+            ("name", "string"),
+            ("members", "[]Member"),
+            ("discovery", "Discovery?"),
+        ],
+    ),
+    (
+        "Discovery",
+        &[
+            ("source", "string"),
+            ("servers", "integer"),
+            ("age_ms", "integer?"),
+            ("error", "string?"),
+        ],
+    ),
     (
         "Member",
         &[

@@ -385,7 +385,17 @@ fn listeners_and_the_console_move_below_a_broker() {
         let mut new = client.connect(&format!("{address}:{site}"));
         assert_eq!(new.get("/").status, 200, "{host}");
         new.close();
+        // Those of an address that is gone stay until their connections have ended, and would be
+        // among those that the next reload binds.
+        operate::wait_until("sockets that are not listened on are closed", || {
+            is_all || !has_udp_at_all_addresses(site)
+        });
     }
+}
+
+fn has_udp_at_all_addresses(port: u16) -> bool {
+    let sockets = std::fs::read_to_string("/proc/net/udp").expect("sockets");
+    sockets.contains(&format!(" 00000000:{port:04X} "))
 }
 
 #[test]

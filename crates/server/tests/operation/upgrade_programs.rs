@@ -21,9 +21,10 @@ const ORPHANED: &str = "while kill -0 $$ 2>/dev/null; do :; done";
 
 /// A server under load, and a script in the place of its next program.
 struct Running {
-    saker: Saker,
-    state: State,
     load: Load,
+    // Stops the server that is there in the end, which the folder of the first one tells.
+    state: State,
+    saker: Saker,
     pid: u64,
 }
 
