@@ -42,7 +42,8 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - `$server_protocol` of a version above HTTP/1.1 is `HTTP/1.1`.
 - `100 Continue` is not sent if content came with the head, because its client does not wait.
 - A connection that sends nothing is taken from the system after 5 seconds; `client_header_timeout` begins
-  then.
+  then. Content that comes too slowly over HTTP/2 or HTTP/3 is answered with 408; over HTTP/1 the connection is
+  closed, as by nginx.
 - `add_header` does not set fields about the connection and the length: `Connection`, `Keep-Alive`, `Upgrade`,
   `Transfer-Encoding`, `Content-Length`.
 - Responses with 206 have `Accept-Ranges`, those with 304 have no `Last-Modified`, and boundaries between parts
