@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 SOAK_REQUESTS ?= 200000
 FUZZ_TARGETS ?=
 
-.PHONY: help run build release demo test test-fast soak formatting check tidy bench lab table fuzz docs site deb rpm image static dist packed packed-binary clean
+.PHONY: help run build release demo test test-fast soak formatting check tidy bench lab table fuzz docs site deb rpm image static arm64 dist packed packed-binary clean
 
 help:
 	@echo "make run     build Saker, make the demo site, serve it on http://$(ADDRESS)/ and https://$(TLS_ADDRESS)/"
@@ -33,6 +33,7 @@ help:
 	@echo "make rpm     the RPM package of a release build"
 	@echo "make image   the container image, as an OCI archive"
 	@echo "make static  a tarball with a binary that needs no library, by musl (Debian's musl-tools)"
+	@echo "make arm64   all artifacts for AArch64 (Debian's gcc-aarch64-linux-gnu and g++-aarch64-linux-gnu)"
 	@echo "make dist    all artifacts of a release: packages, tarball, image, bill of materials, checksums"
 
 build:
@@ -135,6 +136,16 @@ static:
 	rustup target add $(MUSL)
 	CC_x86_64_unknown_linux_musl=musl-gcc $(MAKE) packed-binary PACKED="$(PACKED) --target $(MUSL)"
 	$(CARGO) run -q -p xtask -- package tarball --binary "$(TARGET_DIR)/$(MUSL)/release/saker"
+
+# For AArch64, with Debian's cross compilers.
+ARM64 := aarch64-unknown-linux-gnu
+
+arm64:
+	command -v aarch64-linux-gnu-gcc >/dev/null || { echo "aarch64-linux-gnu-gcc is missing: apt-get install gcc-aarch64-linux-gnu g++-aarch64-linux-gnu" >&2; exit 1; }
+	rustup target add $(ARM64)
+	CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CXX_aarch64_unknown_linux_gnu=aarch64-linux-gnu-g++ \
+		CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc $(MAKE) packed-binary PACKED="$(PACKED) --target $(ARM64)"
+	$(CARGO) run -q -p xtask -- package --binary "$(TARGET_DIR)/$(ARM64)/release/saker"
 
 dist: packed
 	rm -rf "$(TARGET_DIR)/dist"

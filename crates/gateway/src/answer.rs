@@ -22,7 +22,9 @@ use std::cell::Cell;
 pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
     let (manner, is_server) = (&*call.manner, call.script.is_none());
     let mut fields = head.fields;
-    if fields.may_have(OF_CONNECTION) {
+    // Other names share their places in that set.
+    let is_of = |(name, _): (&str, &[u8])| is_of_connection(name.as_bytes(), &[]);
+    if fields.may_have(OF_CONNECTION) && fields.iter().any(is_of) {
         remove_fields_of_connection(&mut fields, is_server);
     }
     remove_invalid_date(&mut fields);

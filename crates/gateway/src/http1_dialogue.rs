@@ -325,7 +325,11 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
     match view.is_lenient() {
         false => {
             let goes = |line: &&FieldSpan| !is_left_out(line.name.of(bytes));
-            fields.append_received(bytes, view.spans().iter().filter(goes).copied());
+            let lines = view.spans().iter().filter(goes).copied();
+            match view.is_plain() {
+                true => fields.append_plain(bytes, lines),
+                false => fields.append_received(bytes, lines),
+            }
         }
         true => {
             for (name, value) in view.fields().filter(|(name, _)| !is_left_out(name)) {

@@ -233,6 +233,8 @@ pub struct ResponseIndex {
     /// Lines end with a bare LF or are folded, which older servers and programs write. The
     /// connection is not used again.
     pub is_lenient: bool,
+    /// All names are of letters, digits, and hyphens, and no value has a control byte.
+    is_plain: bool,
 }
 
 /// Lines that decide how the response is read.
@@ -256,6 +258,7 @@ impl Default for ResponseIndex {
             fields: Vec::new(),
             marks: Marks::default(),
             is_lenient: false,
+            is_plain: false,
         }
     }
 }
@@ -288,6 +291,7 @@ impl ResponseIndex {
         self.marks = Marks::default();
         self.reason = Span::default();
         self.is_lenient = is_lenient;
+        self.is_plain = false;
     }
 }
 
@@ -320,6 +324,11 @@ impl<'a> ResponseView<'a> {
     /// True if lines end with a bare LF or are folded.
     pub fn is_lenient(self) -> bool {
         self.index.is_lenient
+    }
+
+    /// Returns true if all names are of letters, digits, and hyphens, and no value has a control byte.
+    pub fn is_plain(self) -> bool {
+        self.index.is_plain
     }
 
     pub fn field_count(self) -> usize {
@@ -479,6 +488,7 @@ fn parse_plain(bytes: &[u8], limits: &ResponseLimits, index: &mut ResponseIndex)
         let field = plain::field_line(&mut cursor)?;
         index.push(bytes, field);
     }
+    index.is_plain = cursor.lines_are_plain();
     Some(cursor.at)
 }
 

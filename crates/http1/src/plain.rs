@@ -67,6 +67,7 @@ pub(crate) fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
     let start = cursor.at;
     cursor.run::<VALUE_MIN>();
     while cursor.byte() == b'\t' {
+        cursor.values_are_plain = false;
         cursor.at += 1;
         cursor.run::<VALUE_MIN>();
     }
@@ -100,14 +101,22 @@ pub(crate) struct Cursor<'a> {
     pub(crate) at: usize,
     /// All tokens so far are of letters, digits, and hyphens.
     tokens_are_plain: bool,
+    /// No value so far has a tab, or another control byte.
+    values_are_plain: bool,
 }
 
 impl<'a> Cursor<'a> {
+    /// Returns true if all names are of letters, digits, and hyphens, and no value has a control byte.
+    pub(crate) fn lines_are_plain(&self) -> bool {
+        self.tokens_are_plain && self.values_are_plain
+    }
+
     pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor {
             bytes,
             at: 0,
             tokens_are_plain: true,
+            values_are_plain: true,
         }
     }
 

@@ -392,7 +392,7 @@ fn the_quick_pass_understands_what_the_thorough_one_does() {
     let bytes = b"\0\t\n\r !-:0129AZ_az~\x7f\x80\xff";
     let (mut quick, mut thorough) = (ResponseIndex::default(), ResponseIndex::default());
     let limits = ResponseLimits::default();
-    let mut taken = 0;
+    let (mut taken, mut plain) = (0, 0);
     for head in heads {
         for (at, byte) in (0..head.len()).flat_map(|at| bytes.iter().map(move |byte| (at, *byte))) {
             for is_inserted in [false, true] {
@@ -404,10 +404,23 @@ fn the_quick_pass_understands_what_the_thorough_one_does() {
                 quick.clear(false);
                 thorough.clear(false);
                 let by_quick = parse_plain(&changed, &limits, &mut quick);
+                let is_said = std::mem::take(&mut quick.is_plain);
                 let Some(by_quick) = said(by_quick, &quick) else {
                     continue;
                 };
                 taken += 1;
+                let is_plain = |field: &FieldSpan| {
+                    let name = field.name.of(&changed);
+                    name.iter()
+                        .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+                        && !saker_http::chars::has_control(field.value.of(&changed))
+                };
+                assert!(
+                    !is_said || quick.fields.iter().all(is_plain),
+                    "{}",
+                    changed.escape_ascii()
+                );
+                plain += usize::from(is_said);
                 let by_thorough = match parse_window(&changed, &limits, &mut thorough) {
                     Ok(ParsedResponse::Complete { head_bytes }) => Some(head_bytes),
                     _ => None,
@@ -421,7 +434,7 @@ fn the_quick_pass_understands_what_the_thorough_one_does() {
             }
         }
     }
-    assert!(taken > 1000, "{taken}");
+    assert!(taken > 1000 && plain > 100, "{taken}, {plain}");
 }
 
 #[test]

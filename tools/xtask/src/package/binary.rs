@@ -17,9 +17,26 @@ const LIBRARIES: [(&str, &str); 5] = [
 
 /// The binary without symbols.
 pub fn strip(from: &Path, to: &Path) -> io::Result<()> {
-    let mut strip = Command::new("strip");
+    let mut strip = tool_for(from, "strip")?;
     strip.args(["--strip-unneeded", "--remove-section=.comment", "-o"]);
     run(strip.arg(to).arg(from)).map(drop)
+}
+
+/// The program of binutils for the binary's machine: this machine's own, or the one of Debian's cross compilers.
+fn tool_for(binary: &Path, name: &str) -> io::Result<Command> {
+    let machine = machine_of(architecture(binary)?);
+    Ok(match machine == std::env::consts::ARCH {
+        true => Command::new(name),
+        false => Command::new(format!("{machine}-linux-gnu-{name}")),
+    })
+}
+
+/// The kernel's word for Debian's.
+pub fn machine_of(architecture: &str) -> &str {
+    match architecture {
+        "amd64" => "x86_64",
+        _ => "aarch64",
+    }
 }
 
 /// Its debug symbols alone, where debuggers look for them: the path below `/usr/lib/debug`.
@@ -31,7 +48,7 @@ pub fn debug_symbols(from: &Path, folder: &Path) -> io::Result<Option<String>> {
     let path = format!(".build-id/{first}/{rest}.debug");
     let to = folder.join(&path);
     std::fs::create_dir_all(to.parent().unwrap_or(folder))?;
-    let mut objcopy = Command::new("objcopy");
+    let mut objcopy = tool_for(from, "objcopy")?;
     objcopy.arg("--only-keep-debug");
     run(objcopy.arg(from).arg(&to))?;
     Ok(Some(path))
@@ -79,6 +96,14 @@ pub fn needed(binary: &Path) -> io::Result<Vec<String>> {
     Ok(names.collect())
 }
 
+/// The loader by its path; none for a static binary.
+pub fn loader(binary: &Path) -> io::Result<Option<String>> {
+    let segments = run(Command::new("readelf").arg("-lW").arg(binary))?;
+    let text = String::from_utf8_lossy(&segments);
+    let path = text.split_once("program interpreter: ");
+    Ok(path.and_then(|(_, rest)| Some(rest.split_once(']')?.0.to_owned())))
+}
+
 pub fn newest_glibc(binary: &Path) -> io::Result<(u32, u32)> {
     let versions = run(Command::new("readelf").arg("-VW").arg(binary))?;
     let text = String::from_utf8_lossy(&versions).into_owned();
@@ -123,6 +148,11 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let depends = dependencies(&own).unwrap();
         assert!(depends.contains("libc6 (>= 2."), "{depends}");
-        assert!(["amd64", "arm64"].contains(&architecture(&own).unwrap()));
+        assert_eq!(
+            machine_of(architecture(&own).unwrap()),
+            std::env::consts::ARCH
+        );
+        let loader = loader(&own).unwrap().expect("linked to a libc");
+        assert!(loader.starts_with("/lib"), "{loader}");
     }
 }

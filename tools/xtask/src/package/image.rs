@@ -23,6 +23,8 @@ use std::{
 };
 
 const USER: &str = "65532";
+/// Of all layers, before compression.
+const IMAGE_BYTES_MAX: usize = 40_000_000;
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 const CONFIGURATION: &str = r#"# The image's own configuration: mount another over /etc/saker, or a site over /srv/www.
@@ -62,6 +64,7 @@ pub fn write(options: &Options) -> io::Result<()> {
         )?,
         layer(options, &files, &["tmp", "var"], &format!("{USER}:{USER}"))?,
     ];
+    small_enough(options, layers.iter().map(Vec::len).sum())?;
     let contents = layers
         .each_ref()
         .map(|layer| format!("sha256:{}", sha256(layer)));
@@ -101,6 +104,17 @@ pub fn write(options: &Options) -> io::Result<()> {
     fs::remove_dir_all(work)?;
     println!("{}", path.display());
     Ok(())
+}
+
+/// An image has to stay small: what is pulled, and what it takes on the disk. Tests pack their own builds, which are
+/// never small.
+fn small_enough(options: &Options, bytes: usize) -> io::Result<()> {
+    match options.is_quick || bytes < IMAGE_BYTES_MAX {
+        true => Ok(()),
+        false => Err(wrong(format!(
+            "the image has {bytes} bytes before compression, more than {IMAGE_BYTES_MAX}"
+        ))),
+    }
 }
 
 fn lay_out(options: &Options, files: &Path) -> io::Result<()> {
@@ -158,8 +172,23 @@ fn lay_out(options: &Options, files: &Path) -> io::Result<()> {
     }
 }
 
-/// The libraries of the binary on this machine: names, and the files. The loader by its path.
+/// The libraries of the binary on this machine: names, and the files. The loader by its path. Those for another machine
+/// come from Debian's cross compilers, since ldd(1) has the loader run.
 fn libraries(binary: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let machine = binary::machine_of(binary::architecture(binary)?);
+    if machine != std::env::consts::ARCH {
+        let folder = Path::new("/usr").join(format!("{machine}-linux-gnu/lib"));
+        let mut names = binary::needed(binary)?;
+        names.extend(binary::loader(binary)?);
+        return Ok(names
+            .into_iter()
+            .map(|name| {
+                let file = name.rsplit('/').next().unwrap_or_default();
+                let path = folder.join(file);
+                (name, path)
+            })
+            .collect());
+    }
     let said = run(Command::new("ldd").arg(binary))?;
     let text = String::from_utf8_lossy(&said).into_owned();
     Ok(text.lines().filter_map(library).collect())
@@ -226,6 +255,23 @@ fn configuration(options: &Options, architecture: &str, contents: &[String]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_image_is_none() {
+        let mut options = Options {
+            root: PathBuf::new(),
+            binary: PathBuf::new(),
+            out: PathBuf::new(),
+            version: "0".into(),
+            time: 0,
+            is_quick: false,
+        };
+        assert!(small_enough(&options, IMAGE_BYTES_MAX - 1).is_ok());
+        let error = small_enough(&options, IMAGE_BYTES_MAX).unwrap_err();
+        assert!(error.to_string().contains("40000000 bytes"), "{error}");
+        options.is_quick = true;
+        assert!(small_enough(&options, IMAGE_BYTES_MAX).is_ok());
+    }
 
     #[test]
     fn libraries_of_ldd() {

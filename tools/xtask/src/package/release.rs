@@ -66,9 +66,11 @@ pub fn archive(folder: &Path, entries: &[&str], time: u64, owner: &str) -> io::R
 
 /// Writes the bill of materials.
 pub fn sbom(options: &Options) -> io::Result<()> {
+    let machine = binary::machine_of(binary::architecture(&options.binary)?);
     let metadata = run(Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .arg("--filter-platform")
+        .arg(format!("{machine}-unknown-linux-gnu"))
         .current_dir(&options.root))?;
     let metadata: Value = serde_json::from_slice(&metadata).map_err(io::Error::other)?;
     let bill =

@@ -47,10 +47,7 @@ fn build(options: &Options, work: &Path) -> io::Result<()> {
     let entries: Vec<Entry> = contents::SAKER.iter().filter_map(rpms).collect();
     tree::lay_out(options, &entries, &files)?;
     tree::settle(&files, options.time)?;
-    let machine = match binary::architecture(&options.binary)? {
-        "amd64" => "x86_64",
-        _ => "aarch64",
-    };
+    let machine = binary::machine_of(binary::architecture(&options.binary)?);
     let spec = work.join("saker.spec");
     fs::write(&spec, text(options, &files, &entries)?)?;
     run(Command::new("rpmbuild")
