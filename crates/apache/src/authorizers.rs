@@ -5,7 +5,7 @@
 //! it writes for the error log is logged; its own page is not the client's.
 //! Out of scope: what its word means (`saker_auth::fcgi`).
 
-use saker_auth::{FcgiAnswer, FcgiQuestion, FcgiWord, settings::FcgiDuty};
+use saker_auth::{DirectoryAsked, FcgiAnswer, FcgiQuestion, FcgiWord, settings::FcgiDuty};
 use saker_cgi::{
     Dialogue, Event, ProgramRequest, ResponseHead, Variables,
     fastcgi::{Authorization, FastCgi, Role, authorization},
@@ -52,7 +52,14 @@ enum Place {
 /// An answer, and text for the error log.
 type Heard = Result<(FcgiWord, Vec<u8>), String>;
 
-/// Questions of one request, with their answers.
+/// Questions of the request to others about its user, with their answers.
+#[derive(Default)]
+pub struct Questions {
+    pub directories: RefCell<DirectoryAsked>,
+    pub authorizers: RefCell<AuthorizersAsked>,
+}
+
+/// Questions of one request to FastCGI authorizers, with their answers.
 #[derive(Default)]
 pub struct AuthorizersAsked(Vec<(FcgiQuestion, Place)>);
 
@@ -77,11 +84,12 @@ impl Drop for UnderWay {
 
 /// Asks, or looks whether the answer is there.
 pub fn ask(
-    asked: &Rc<RefCell<AuthorizersAsked>>,
+    questions: &Rc<Questions>,
     exchange: &Exchange,
     question: &FcgiQuestion,
     variables: impl FnOnce() -> Variables,
 ) -> Answer<FcgiAnswer> {
+    let asked = &questions.authorizers;
     let known = asked.borrow().0.iter().position(|(own, _)| own == question);
     let at = match known {
         Some(at) => at,
@@ -104,8 +112,10 @@ pub fn ask(
     if let Some((_, Place::Known(answer))) = asked.borrow().0.get(at) {
         return Answer::Known(answer.clone());
     }
-    let asked = Rc::clone(asked);
-    Answer::Wait(Box::pin(poll_fn(move |cx| asked.borrow_mut().poll(at, cx))))
+    let questions = Rc::clone(questions);
+    Answer::Wait(Box::pin(poll_fn(move |cx| {
+        questions.authorizers.borrow_mut().poll(at, cx)
+    })))
 }
 
 impl AuthorizersAsked {

@@ -5,7 +5,7 @@
 //! no path may lead up.
 //! Out of scope: pages themselves, which the pipeline makes.
 
-use crate::{facts::RequestFacts, state::peek};
+use crate::{facts::RequestFacts, state::{peek, snapshot}};
 use saker_ap_expr::Evaluation;
 use saker_apache_model::host::Host;
 use saker_config::model::{ErrorPage, Settings};
@@ -26,7 +26,7 @@ pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status:
         return;
     };
     exchange.depends_on_request();
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let seen = RequestFacts::new(exchange, &own, host, watcher);
     let mut evaluation = Evaluation::new(&seen);
     let made = match page {

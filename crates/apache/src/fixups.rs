@@ -16,7 +16,7 @@ use crate::{
     redirect::redirect_with_query,
     response,
     rewriting::rewrite_folder,
-    state::{peek, state},
+    state::{peek, snapshot, state},
     verdict::Verdict,
     webdav,
     worker::ApacheRules,
@@ -226,7 +226,7 @@ fn section_redirect(
         exchange.depends_on_request();
     }
     let evaluate = |expression: &StringExpression| {
-        let state = peek(exchange).cloned().unwrap_or_default();
+        let state = snapshot(exchange);
         let seen = RequestFacts::new(exchange, &state, host, watcher);
         expression.evaluate(&mut Evaluation::new(&seen)).ok()
     };

@@ -8,10 +8,10 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// The first of a user's places that is there; leaves stamps of those that were looked at.
 pub fn place(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<Place> {
-    let path = exchange.path.clone();
-    if !path.starts_with(b"/~") {
+    if !exchange.path.starts_with(b"/~") {
         return None;
     }
+    let path = exchange.path.clone();
     let mut stamps = Vec::new();
     let places = host
         .defaults
@@ -90,6 +90,9 @@ pub fn own_root<'h>(exchange: &'h Exchange, host: &'h Host) -> &'h [u8] {
 
 /// The document root that the host's name stands for.
 pub fn document_root(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
+    if !host.defaults.vhost_alias.is_used() {
+        return None;
+    }
     let (name, address, port) = names(exchange, host);
     host.defaults
         .vhost_alias
@@ -99,12 +102,14 @@ pub fn document_root(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
 
 /// The folder of scripts that it stands for, where the path is below `/cgi-bin/`.
 pub fn scripts(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
-    let (name, address, port) = names(exchange, host);
     let is_theirs = exchange.path.starts_with(b"/cgi-bin/");
+    if !is_theirs || !host.defaults.vhost_alias.is_used() {
+        return None;
+    }
+    let (name, address, port) = names(exchange, host);
     host.defaults
         .vhost_alias
         .scripts(&name, &address, port)
-        .filter(|_| is_theirs)
         .map(String::into_bytes)
 }
 

@@ -28,6 +28,9 @@ use std::{
     sync::Arc,
 };
 
+/// Looked through several times a request.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Files (or their absence) that a worker keeps.
 const KEPT_MAX: usize = 50_000;
 
@@ -95,7 +98,7 @@ struct Kept {
 
 #[derive(Default)]
 pub struct HtaccessFiles {
-    by_path: HashMap<Box<[u8]>, Vec<Kept>>,
+    by_path: Map<Box<[u8]>, Vec<Kept>>,
 }
 
 impl HtaccessFiles {

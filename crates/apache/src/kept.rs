@@ -7,7 +7,7 @@
 //! tests; fields, variables, and the call itself are made by the fixups of each request.
 //! Out of scope: hosts whose rules rewrite, which may have changed the query; files for programs.
 
-use crate::{proxy::proxied::Proxied, state::State};
+use crate::{proxy::proxied::Proxied, state::{State, attach, peek}};
 use saker_apache_model::{dir_config::DirConfig, host::Host, proxy::pass::Encoding};
 use saker_pipeline::{Exchange, Extensions, KeptRules, LogRules};
 use std::{any::Any, rc::Rc, sync::Arc};
@@ -36,7 +36,7 @@ macro_rules! empty {
 
 /// Returns the state, unless it has something of the request besides its path.
 pub fn kept(exchange: &Exchange, host: &Host) -> Option<Rc<dyn KeptRules>> {
-    let state = exchange.extensions.get::<State>()?;
+    let state = peek(exchange)?;
     let proxied = state.proxied.as_ref()?;
     let rules = host.rewrite.as_ref();
     if rules.is_some_and(|rules| rules.is_enabled())
@@ -91,8 +91,7 @@ fn of_path(state: &State) -> Option<Kept> {
         page,
         looked_up_file,
         asked,
-        directory_asked: _,
-        authorizers_asked: _,
+        questions: _,
         listing,
         is_program,
         kept_content,
@@ -125,7 +124,7 @@ fn of_path(state: &State) -> Option<Kept> {
 
 impl KeptRules for Kept {
     fn apply(&self, extensions: &mut Extensions, _: &mut LogRules) {
-        extensions.insert(State {
+        let state = State {
             local: Some(Arc::clone(&self.local)),
             url_local: self.url_local.clone(),
             filename: self.filename.to_vec(),
@@ -134,7 +133,8 @@ impl KeptRules for Kept {
             vary: self.vary.to_vec(),
             decided_by: self.decided_by.clone(),
             ..State::default()
-        });
+        };
+        attach(extensions, state);
     }
 
     fn is_same(&self, other: &dyn KeptRules) -> bool {

@@ -5,7 +5,7 @@
 //! at from the same path is not looked at again, and the depth is bounded besides.
 
 use crate::{
-    state::{State, Translated, peek, state},
+    state::{State, Translated, peek, snapshot, state},
     subrequest::{run_phases, subrequest},
     verdict::Verdict,
     worker::ApacheRules,
@@ -15,13 +15,13 @@ use saker_files::{Kind, Watcher};
 use saker_http::Status;
 use saker_net::blocking::Pause;
 use saker_pipeline::{Exchange, Inner};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// A request that was looked at.
 pub struct SubRequest {
     pub exchange: Box<Exchange>,
     pub status: Status,
-    pub state: State,
+    pub state: Rc<State>,
     pub host: Arc<Host>,
     pub watcher: Watcher,
 }
@@ -91,7 +91,7 @@ fn finish(
         Verdict::Answer(response) => response.status,
         Verdict::Wait(pause) => return Err(Some(pause)),
     };
-    let state = peek(&inner).cloned().unwrap_or_default();
+    let state = snapshot(&inner);
     Ok(SubRequest {
         exchange: inner,
         status,

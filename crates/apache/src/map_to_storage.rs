@@ -10,7 +10,7 @@ use crate::{
     methods,
     modules::{self, cache, log_debug},
     proxy::translate,
-    state::{Translated, peek, state},
+    state::{Translated, peek, snapshot, state},
     verdict::Verdict,
     walk::{self, NativeWalk, Walked, Walker},
     webdav,
@@ -296,7 +296,7 @@ fn evaluated(
     watcher: &Watcher,
     expression: &StringExpression,
 ) -> Option<Vec<u8>> {
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let seen = RequestFacts::new(exchange, &own, host, watcher);
     let path = expression.evaluate(&mut Evaluation::new(&seen)).ok()?;
     let is_safe = path.starts_with(b"/")

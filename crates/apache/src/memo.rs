@@ -13,6 +13,9 @@ use saker_pipeline::ProxyOptions;
 use saker_static_files::index_names;
 use std::{collections::HashMap, sync::Arc};
 
+/// Looked through several times a request.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Results of each kind; rare enough to begin anew beyond it.
 const KEPT_MAX: usize = 20_000;
 /// Settings of native sites; a route whose response fields have variables makes new ones for each
@@ -36,20 +39,20 @@ struct Merged {
 
 #[derive(Default)]
 pub struct Memo {
-    merges: HashMap<(usize, usize), Merged>,
+    merges: Map<(usize, usize), Merged>,
     /// By host, then path with a slash at its end.
-    folders: HashMap<usize, HashMap<Box<[u8]>, Folder>>,
+    folders: Map<usize, Map<Box<[u8]>, Folder>>,
     folder_count: usize,
     /// By settings and host, and what the cache does; hosts outlive this.
-    settings: HashMap<Placed, Made>,
+    settings: Map<Placed, Made>,
     /// Native sites' settings in Apache's terms, with the number that their folders go by.
-    native: HashMap<usize, Vec<NativeRoot>>,
+    native: Map<usize, Vec<NativeRoot>>,
     native_count: usize,
     /// Options of proxied requests, likewise.
-    manners: HashMap<(usize, usize, Extras), Manner>,
+    manners: Map<(usize, usize, Extras), Manner>,
     /// By settings and what is added to them.
-    compressed: HashMap<Compressed, Extended>,
-    typed: HashMap<Typed, Extended>,
+    compressed: Map<Compressed, Extended>,
+    typed: Map<Typed, Extended>,
 }
 
 /// Settings, a host, the settings of a native site or 0, and what the cache does there.

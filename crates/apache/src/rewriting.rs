@@ -11,7 +11,7 @@ use crate::{
     proxy::proxied::Proxied,
     redirect::redirect,
     script_uri::name_path,
-    state::{Translated, may_ask, peek, state},
+    state::{Translated, may_ask, peek, snapshot, state},
     verdict::Verdict,
     worker::ApacheRules,
 };
@@ -49,19 +49,19 @@ pub fn rewrite_folder(
         return Verdict::Pass;
     }
     may_ask(exchange, host);
-    let snapshot = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let options = local.core.options.in_force();
     let (outcome, stamps, has_looked_ahead, pause) = {
         let seen = RequestFacts {
             rules: Some((rules, host)),
-            ..RequestFacts::new(exchange, &snapshot, host, watcher)
+            ..RequestFacts::new(exchange, &own, host, watcher)
         };
         let input = Input {
-            filename: Some(&snapshot.filename),
+            filename: Some(&own.filename),
             path_info: &exchange.routing.path_info,
             query: exchange.query.as_deref(),
-            ended: snapshot.rewrite_ended,
-            is_subrequest: snapshot.is_subrequest,
+            ended: own.rewrite_ended,
+            is_subrequest: own.is_subrequest,
             follows_links: options.contains(FOLLOW_SYM_LINKS)
                 || options.contains(SYM_LINKS_IF_OWNER_MATCH),
             proxy_available: !host.is_native,
@@ -77,6 +77,7 @@ pub fn rewrite_folder(
             seen.pause.take(),
         )
     };
+    drop(own);
     if let Some(pause) = pause {
         return Verdict::Wait(pause);
     }
@@ -116,16 +117,16 @@ pub fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
     };
     name_path(exchange);
     may_ask(exchange, host);
-    let snapshot = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let (outcome, stamps, has_looked_ahead, pause) = {
         let seen = RequestFacts {
             rules: Some((all, host)),
-            ..RequestFacts::new(exchange, &snapshot, host, &all.watcher)
+            ..RequestFacts::new(exchange, &own, host, &all.watcher)
         };
         let input = Input {
             query: exchange.query.as_deref(),
-            ended: snapshot.rewrite_ended,
-            is_subrequest: snapshot.is_subrequest,
+            ended: own.rewrite_ended,
+            is_subrequest: own.is_subrequest,
             proxy_available: !host.is_native,
             request_time_s: exchange.now,
             trace_level: trace_level(exchange, &host.defaults),
@@ -139,6 +140,7 @@ pub fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
             seen.pause.take(),
         )
     };
+    drop(own);
     if let Some(pause) = pause {
         return Verdict::Wait(pause);
     }

@@ -14,7 +14,7 @@ use crate::{
     proxy::forward,
     script_uri::script_uri,
     server_rewrite::Translation,
-    state::{State, peek, state},
+    state::{self, peek, state},
     status::report::Figures,
     verdict::{Verdict, settle},
     worker::{ApacheRules, NativeSettings, Phases},
@@ -100,9 +100,7 @@ impl Rules for ApacheRules {
     }
 
     fn adopt_error_document(&self, exchange: &mut Exchange, page: &mut Exchange) {
-        if let Some(state) = page.extensions.remove::<State>() {
-            exchange.extensions.insert(state);
-        }
+        state::adopt(exchange, page);
     }
 
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {

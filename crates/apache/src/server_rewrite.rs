@@ -15,7 +15,7 @@ use crate::{
     response,
     rewriting::rewrite_host,
     script_uri::name_uri,
-    state::{Translated, state},
+    state::{State, Translated, state},
     verdict::Verdict,
     walk,
     worker::ApacheRules,
@@ -28,7 +28,7 @@ use saker_apache_model::{
 use saker_config::model::Settings;
 use saker_http::Status;
 use saker_pipeline::{Exchange, OriginalRequest, Response, to_https};
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// Progress of the translation of a path, where it has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +268,8 @@ fn has_same_access(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
 
 /// Clears what an earlier round found out about another path. Returns whether it is a subrequest.
 fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
-    let mut kept = std::mem::take(state(exchange));
+    let fresh = State::new(Rc::clone(&state(exchange).questions));
+    let mut kept = std::mem::replace(state(exchange), fresh);
     if !kept.path.is_empty() && !kept.is_subrequest {
         let first = || OriginalRequest {
             path: kept.path.as_slice().into(),

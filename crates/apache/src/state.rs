@@ -1,7 +1,7 @@
 //! State of the rules about a request between two phases; kept in the exchange.
 
 use crate::{
-    authorizers::AuthorizersAsked,
+    authorizers::Questions,
     dbd::Asked,
     form_state::{FormHandler, LoadedSession, ReadForm},
     includes::shared::Shared,
@@ -9,11 +9,11 @@ use crate::{
     proxy::proxied::Proxied,
     response::edits::Received,
 };
+use saker_ap_expr::Dependencies;
 use saker_apache_model::{dir_config::DirConfig, host::Host};
-use saker_auth::DirectoryAsked;
 use saker_config::model::Settings;
 use saker_files::Kind;
-use saker_pipeline::Exchange;
+use saker_pipeline::{Exchange, Extensions};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// Makes room for database queries, whose results belong to the request.
@@ -101,10 +101,8 @@ pub struct State {
     pub looked_up_file: Option<Vec<u8>>,
     /// Database queries of the request, where there is a database.
     pub asked: Option<Rc<Asked>>,
-    /// Questions to directories of users, with their answers.
-    pub directory_asked: Rc<RefCell<DirectoryAsked>>,
-    /// Questions to FastCGI authorizers, with their answers.
-    pub authorizers_asked: Rc<RefCell<AuthorizersAsked>>,
+    /// Shared by all copies, so that an answer is there however often a phase begins again.
+    pub questions: Rc<Questions>,
     /// The listing of the folder, while it is made.
     pub listing: Option<Rc<Work>>,
     /// A page runs it as a program, whatever it is.
@@ -126,6 +124,59 @@ pub struct State {
 }
 
 impl State {
+    /// A new state of the request that has asked `questions`.
+    pub fn new(questions: Rc<Questions>) -> State {
+        State {
+            local: None,
+            url_local: None,
+            base: None,
+            filename: Vec::new(),
+            kind: None,
+            path: Vec::new(),
+            query: None,
+            led_from: None,
+            context: None,
+            home_of: None,
+            is_script_alias: false,
+            translated: None,
+            proxied: None,
+            is_forwarded: false,
+            rewrite_ended: false,
+            forced_handler: None,
+            forced_type: None,
+            cookies: Vec::new(),
+            vary: Vec::new(),
+            decided_by: None,
+            authentication_info: None,
+            received: None,
+            edits_ready_heads: false,
+            content_lines: Vec::new(),
+            output_filters: Vec::new(),
+            changes_content: false,
+            negotiated: Vec::new(),
+            is_error_page: false,
+            is_ended_by_rule: false,
+            is_rewritten: false,
+            rewritten_as: None,
+            looked_at_from: None,
+            is_subrequest: false,
+            is_answered: false,
+            page: None,
+            looked_up_file: None,
+            asked: None,
+            questions,
+            listing: None,
+            is_program: false,
+            kept_content: None,
+            keeps_content: None,
+            session: None,
+            form: None,
+            form_handler: None,
+            forbids_storing: false,
+            has_hinted: false,
+        }
+    }
+
     /// The settings that a response is edited with.
     pub fn local_or_url(&self) -> Option<&Arc<DirConfig>> {
         self.local.as_ref().or(self.url_local.as_ref())
@@ -149,13 +200,11 @@ impl State {
             is_program: self.is_program,
             led_from: self.led_from,
             asked: self.asked,
-            directory_asked: self.directory_asked,
-            authorizers_asked: self.authorizers_asked,
             session: self.session,
             form: self.form,
             kept_content: self.kept_content,
             has_hinted: self.has_hinted,
-            ..State::default()
+            ..State::new(self.questions)
         }
     }
 }
@@ -169,12 +218,45 @@ pub enum Translated {
     BelowRoot(Vec<u8>),
 }
 
+/// An exchange has a share of its state: a snapshot costs nothing unless something is changed while
+/// it is there.
+type OwnShare = Rc<State>;
+
 /// The state of an exchange, made where there is none.
 pub fn state(exchange: &mut Exchange) -> &mut State {
-    exchange.extensions.get_or_default()
+    Rc::make_mut(exchange.extensions.get_or_default::<OwnShare>())
 }
 
 /// The state, if there is one.
 pub fn peek(exchange: &Exchange) -> Option<&State> {
-    exchange.extensions.get()
+    exchange.extensions.get::<OwnShare>().map(|state| &**state)
+}
+
+/// The state as it is now, whatever becomes of the exchange's.
+pub fn snapshot(exchange: &Exchange) -> Rc<State> {
+    exchange
+        .extensions
+        .get::<OwnShare>()
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// Adds the fields that rules have asked for to those that the response varies by.
+pub fn vary_by(exchange: &mut Exchange, dependencies: &Dependencies) {
+    let mut names = dependencies.vary().peekable();
+    if names.peek().is_some() {
+        state(exchange).vary.extend(names.map(str::to_owned));
+    }
+}
+
+/// Takes the state of `inner` over, if it has one.
+pub fn adopt(exchange: &mut Exchange, inner: &mut Exchange) {
+    if let Some(state) = inner.extensions.remove::<OwnShare>() {
+        exchange.extensions.insert(state);
+    }
+}
+
+/// Attaches a state.
+pub fn attach(extensions: &mut Extensions, state: State) {
+    extensions.insert(Rc::new(state));
 }

@@ -4,7 +4,7 @@
 //! Caveat: they run the phases that `worker` holds, so they never leave them out.
 
 use crate::{
-    state::{State, peek, state},
+    state::{self, peek, state},
     verdict::Verdict,
     worker::ApacheRules,
 };
@@ -94,6 +94,8 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
 /// The request goes on as what was tried.
 pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
     let mut inner = *inner;
+    let own = std::mem::take(state(exchange));
+    state::adopt(exchange, &mut inner);
     exchange.path = inner.path;
     exchange.query = inner.query;
     exchange.routing.path_info = inner.routing.path_info;
@@ -101,10 +103,6 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
     exchange.routing.settings = inner.routing.settings;
     exchange.environment = inner.environment;
     exchange.routing.handler = inner.routing.handler;
-    let own = std::mem::take(state(exchange));
-    if let Some(tried) = inner.extensions.remove::<State>() {
-        exchange.extensions.insert(tried);
-    }
     let adopted = state(exchange);
     (
         adopted.is_subrequest,

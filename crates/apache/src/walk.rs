@@ -9,7 +9,7 @@ use crate::{
     facts::{RequestFacts, note_dependencies},
     htaccess::{HtaccessFiles, Outcome},
     memo::{Folder, Memo},
-    state::{peek, state},
+    state::{snapshot, state, vary_by},
     worker::ApacheRules,
 };
 use rustix::io::Errno;
@@ -488,9 +488,7 @@ pub fn conditions(
     }
     state(exchange).local = Some(Arc::clone(&local));
     let sections = local.conditions.clone();
-    let Some(seen_state) = peek(exchange).cloned() else {
-        return Ok(local);
-    };
+    let seen_state = snapshot(exchange);
     let seen = RequestFacts {
         rules: Some((rules, host)),
         ..RequestFacts::new(exchange, &seen_state, host, watcher)
@@ -502,9 +500,8 @@ pub fn conditions(
     if let Some(pause) = pause {
         return Err(pause);
     }
-    state(exchange)
-        .vary
-        .extend(dependencies.vary().map(str::to_owned));
+    drop(seen_state);
+    vary_by(exchange, &dependencies);
     note_dependencies(exchange, &dependencies, stamps);
     if has_looked_ahead {
         exchange.depends_on_request();

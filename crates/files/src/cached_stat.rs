@@ -15,6 +15,9 @@ use std::{
     path::Path,
 };
 
+/// Looked through several times a request.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Per thread. Beyond it everything is forgotten.
 const KEPT_MAX: usize = 8192;
 /// Longer names are not what sites link to.
@@ -30,7 +33,7 @@ struct Seen {
 
 #[derive(Default)]
 struct Looks {
-    seen: HashMap<Box<[u8]>, Seen>,
+    seen: Map<Box<[u8]>, Seen>,
     /// Lent for building keys.
     key: Vec<u8>,
 }

@@ -49,6 +49,11 @@ impl VhostAlias {
         pattern.filter_map(|pattern| certain_folder(pattern.as_str().as_bytes(), b'%'))
     }
 
+    /// Returns true if a document root or a folder of scripts depends on the host's name or address.
+    pub fn is_used(&self) -> bool {
+        self.root.iter().chain(&self.scripts).any(Option::is_some)
+    }
+
     /// The document root for a host.
     pub fn document_root(&self, host: &str, address: &str, port: u16) -> Option<String> {
         Some(folder(self.root.as_ref()?.as_ref()?, host, address, port))

@@ -6,7 +6,7 @@
 use crate::{
     content_filters::filter::{ContentFilter, Passage},
     meta_variables::{self, shell_escaped, variable_name},
-    state::peek,
+    state::snapshot,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_content_filters::{Stage, ext_filter::ExternalFilter};
@@ -80,7 +80,7 @@ fn command(
     local: &DirConfig,
 ) -> Command {
     let mut command = filter.command(local.ext_filter.options());
-    let state = peek(exchange).cloned().unwrap_or_default();
+    let state = snapshot(exchange);
     for (name, value) in meta_variables::of(exchange, &state, host, watcher)
         .iter()
         .filter(|(_, value)| !value.contains(&0))

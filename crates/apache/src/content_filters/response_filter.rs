@@ -9,7 +9,7 @@ use crate::{
     content_filters::{filter::Passage, find, inside::Inside, stage_of},
     facts::RequestFacts,
     response::{facts::Answered, host_of, layers::Way, way},
-    state::{State, peek},
+    state::{State, peek, snapshot},
 };
 use saker_ap_expr::Dependencies;
 use saker_apache_model::{
@@ -67,7 +67,7 @@ impl ContentFilters {
             }
             exchange.trace("respond", None, || format!("content filter {}", one.name));
         }
-        let own = peek(exchange).cloned().unwrap_or_default();
+        let own = snapshot(exchange);
         set_codings(
             exchange,
             response.status,

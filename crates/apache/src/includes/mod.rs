@@ -20,7 +20,7 @@ use crate::{
         shared::Shared,
     },
     meta_variables,
-    state::{State, peek},
+    state::{State, peek, snapshot},
     walk::link_policy,
 };
 use saker_apache_model::{dir_config::DirConfig, modules::include::XBitHack};
@@ -102,9 +102,10 @@ fn start(passage: &mut Passage<'_>) {
             format_args!("{path}: Options Includes is not set here, the page goes out as it is");
         return error_log::log_about(&message::INCLUDES, passage.exchange, facts);
     }
-    let Some(state) = peek(passage.exchange).cloned() else {
+    if peek(passage.exchange).is_none() {
         return;
-    };
+    }
+    let state = snapshot(passage.exchange);
     let file = file(passage.exchange, passage.watcher, passage.local);
     describe(passage, file.as_ref());
     if passage.exchange.head.view().method() == Method::Head && !state.is_subrequest {

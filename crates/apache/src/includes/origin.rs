@@ -12,7 +12,7 @@ use std::{rc::Rc, sync::Arc};
 /// The request for a page, kept for the requests that its elements make.
 pub struct Origin {
     pub exchange: Exchange,
-    pub state: State,
+    pub state: Rc<State>,
     pub host: Arc<Host>,
     pub local: Arc<DirConfig>,
     pub watcher: Watcher,

@@ -4,7 +4,7 @@ use crate::{
     content_filters::inside::Inside,
     includes::{inside, origin::Origin, world::PageWorld},
     meta_variables::variable_name,
-    state::{peek, state},
+    state::{snapshot, state},
     walk::link_policy,
 };
 use saker_content_filters::{
@@ -198,7 +198,7 @@ async fn look(origin: &Origin, inside: &Inside, target: &Target) -> Result<Answe
     if before.is_some_and(|response| response.status != Status::OK) {
         return Err(missing());
     }
-    let own = peek(&inner).cloned().unwrap_or_default();
+    let own = snapshot(&inner);
     let options = own
         .local
         .as_ref()

@@ -6,7 +6,7 @@
 //! decided. What they say is about the request: an outcome that they are told of is not kept.
 //! Absent on purpose: lines about requests that rules make themselves (index files that are tried).
 
-use crate::{facts::RequestFacts, response::facts::Answered, state::peek, verdict::Verdict};
+use crate::{facts::RequestFacts, response::facts::Answered, state::{peek, snapshot}, verdict::Verdict};
 use saker_ap_expr::{Evaluation, Facts};
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::log_debug::LOG_TRANSACTION};
 use saker_config::model::Origin;
@@ -78,7 +78,7 @@ fn tell(
         return;
     }
     exchange.depends_on_request();
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let seen = RequestFacts::new(exchange, &own, host, watcher);
     hooks
         .iter()
@@ -87,7 +87,7 @@ fn tell(
 
 /// Writes the messages of `log_transaction`, once the response is known.
 pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, response: &Response) {
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let local = own.local.as_ref().unwrap_or(&host.defaults);
     if local.log_debug.is_empty() || own.is_subrequest {
         return;

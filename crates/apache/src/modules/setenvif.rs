@@ -8,7 +8,7 @@
 use crate::{
     facts::{RequestFacts, trace_dependencies},
     modules::{geo, ssl},
-    state::{peek, state},
+    state::{snapshot, vary_by},
 };
 use saker_ap_expr::{
     Dependencies, Dependency, DependencyMark, Evaluation, Facts, Pattern, Predicate, RequestPart,
@@ -76,7 +76,7 @@ fn apply(exchange: &mut Exchange, host: &Host, watcher: &Watcher, rules: &Rules)
     if rules.is_empty() {
         return;
     }
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let budget = Rc::clone(exchange.budget());
     for rule in rules {
         if budget.work().is_exhausted() {
@@ -93,9 +93,7 @@ fn apply(exchange: &mut Exchange, host: &Host, watcher: &Watcher, rules: &Rules)
         }
         let (kinds, tests) = dependencies.since(DependencyMark::default());
         trace_dependencies(exchange, Some(&rule.origin), &kinds, tests);
-        state(exchange)
-            .vary
-            .extend(dependencies.vary().map(str::to_owned));
+        vary_by(exchange, &dependencies);
         for (name, value) in changes {
             // The list is looked through from its beginning.
             budget

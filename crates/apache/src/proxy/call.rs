@@ -13,7 +13,7 @@ use crate::{
         proxied::Proxied,
         remote, told,
     },
-    state::peek,
+    state::{peek, snapshot},
     verdict::Verdict,
     worker::ApacheRules,
 };
@@ -169,7 +169,7 @@ fn script(
         .said()
         .map(|said| said.set_env_if.as_slice())
         .unwrap_or_default();
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let adjustment = told::adjust(edits, host, rules.watcher(), own);
     let is_adjusted = adjustment.is_some();
     if let Some(adjustment) = adjustment {

@@ -9,7 +9,7 @@ use saker_ap_expr::{Evaluation, Facts};
 use saker_apache_model::{host::Host, modules::proxy::SetEnvIf};
 use saker_files::Watcher;
 use saker_pipeline::VariableAdjustment;
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 type Told = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -18,7 +18,7 @@ pub fn adjust(
     edits: &[SetEnvIf],
     host: &Arc<Host>,
     watcher: &Watcher,
-    state: State,
+    state: Rc<State>,
 ) -> Option<VariableAdjustment> {
     if edits.is_empty() {
         return None;

@@ -7,7 +7,7 @@ use crate::{
     memo::Memo,
     modules::setenvif,
     response::facts::Answered,
-    state::{peek, state},
+    state::{peek, snapshot, state},
 };
 use saker_ap_expr::{Dependencies, Dependency, Facts};
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::filters::WHOLE_BYTES_MAX};
@@ -38,7 +38,7 @@ pub fn choose(
     local: &DirConfig,
     content_type: Option<&str>,
 ) {
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     if local.filters.is_empty() && own.output_filters.is_empty() {
         return;
     }

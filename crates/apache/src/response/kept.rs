@@ -22,7 +22,7 @@ use saker_apache_model::{
 use saker_files::Watcher;
 use saker_http::Fields;
 use saker_pipeline::{Environment, Exchange, HeadEdits, HeadFacts, NoBody};
-use std::{any::Any, sync::Arc};
+use std::{any::Any, rc::Rc, sync::Arc};
 
 pub struct Kept {
     local: Arc<DirConfig>,
@@ -37,14 +37,14 @@ pub struct Kept {
 /// The request that it was made for, as far as it is the resource's.
 struct Asked {
     exchange: Exchange,
-    state: State,
+    state: Rc<State>,
     watcher: Watcher,
 }
 
 impl Kept {
     pub fn new(
         exchange: &Exchange,
-        own: State,
+        own: Rc<State>,
         host: &Arc<Host>,
         watcher: &Watcher,
         local: &Arc<DirConfig>,

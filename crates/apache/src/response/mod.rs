@@ -23,7 +23,7 @@ use crate::{
         kept::{Kept, Later},
         layers::{Layers, Way, content_lines},
     },
-    state::{State, peek, state},
+    state::{State, peek, snapshot, state},
 };
 use saker_ap_expr::{Evaluation, Expression, Facts, Work};
 use saker_apache_model::{
@@ -53,7 +53,7 @@ pub fn prepare(
     for name in &host.logged_variables {
         setenvif::depends_on_variable(exchange, host, local, Some(name.as_bytes()));
     }
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     if asks
         || own.changes_content
         || !host.log_conditions.is_empty()
@@ -110,7 +110,7 @@ fn depend_on_variables(exchange: &mut Exchange, host: &Host, local: &DirConfig) 
 
 /// Records what the head of a rule's own answer depends on, which does not come by [`prepare`].
 fn note_answer(exchange: &mut Exchange, host: &Host) {
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let local = own
         .local_or_url()
         .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
@@ -176,7 +176,7 @@ impl ResponseRules {
         let Some(host) = host_of(&self.apache, exchange) else {
             return true;
         };
-        let own = peek(exchange).cloned().unwrap_or_default();
+        let own = snapshot(exchange);
         // Before the walk, what is in force for the host and the URL is in force.
         let local = own
             .local_or_url()
@@ -245,7 +245,7 @@ impl ResponseRules {
         let Some(host) = host_of(&self.apache, exchange) else {
             return;
         };
-        let own = peek(exchange).cloned().unwrap_or_default();
+        let own = snapshot(exchange);
         let local = own.local_or_url().unwrap_or(&host.defaults);
         exchange.log.rules.hides_first_byte = local.logio.tracks_first_byte != Some(true);
         exchange.log.rules.is_canonical = local.core.canonical_name == Some(true);

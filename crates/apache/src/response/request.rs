@@ -3,7 +3,7 @@
 use crate::{
     facts::RequestFacts,
     response::edits::{EditContext, Received, apply_all, holds},
-    state::{peek, state},
+    state::{snapshot, state},
 };
 use saker_apache_model::{
     host::Host,
@@ -57,7 +57,7 @@ pub fn edit(
     }) {
         exchange.depends_on_request();
     }
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let received = *state(exchange).received.get_or_insert_with(Received::now);
     let mut fields = Fields::new();
     for (name, value) in exchange.head.view().fields() {

@@ -5,7 +5,7 @@
 use crate::{
     facts::{RequestFacts, note_dependencies},
     modules::access::credentials::set_authorization,
-    state::peek,
+    state::snapshot,
 };
 use saker_ap_expr::{Evaluation, base64_encode};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
@@ -22,7 +22,7 @@ pub fn fake_credentials(
     let Some(Some((user, password))) = &local.auth.settings.authentication.fake else {
         return;
     };
-    let own = peek(exchange).cloned().unwrap_or_default();
+    let own = snapshot(exchange);
     let (texts, dependencies, stamps) = {
         let seen = RequestFacts::new(exchange, &own, host, watcher);
         let mut evaluation = Evaluation::new(&seen);

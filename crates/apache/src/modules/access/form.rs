@@ -7,7 +7,7 @@
 use crate::{
     form_state::FormHandler,
     modules::access::request::AccessRequest,
-    state::{peek, state},
+    state::{peek, snapshot, state},
     verdict::Verdict,
     worker::ApacheRules,
 };
@@ -29,7 +29,7 @@ pub fn answer(
     handler: FormHandler,
 ) -> Verdict {
     exchange.depends_on_request();
-    let own = state(exchange).clone();
+    let own = snapshot(exchange);
     let mut request = AccessRequest::new(exchange, &own, host, local, &rules.watcher);
     request.directories = Some(&rules.directories);
     let mut records = rules.records.borrow_mut();

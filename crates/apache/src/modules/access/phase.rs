@@ -10,7 +10,7 @@ use crate::{
         access::{client_name::look_up, form_content, request::AccessRequest},
         session,
     },
-    state::{may_ask, peek, state},
+    state::{may_ask, peek, snapshot, state, vary_by},
     verdict::Verdict,
 };
 use saker_apache_model::host::Host;
@@ -41,7 +41,7 @@ pub fn access(
     if let Some(pause) = session::load(exchange, host, &local) {
         return Verdict::Wait(pause);
     }
-    let own = state(exchange).clone();
+    let own = snapshot(exchange);
     if let Some(pause) = look_up(exchange, local.core.lookups) {
         return Verdict::Wait(pause);
     }
@@ -59,9 +59,9 @@ pub fn access(
     let outcome = decide(&mut request, records);
     let replay = request.replay.take();
     let (dependencies, stamps) = request.into_dependencies();
-    state(exchange)
-        .vary
-        .extend(dependencies.vary().map(str::to_owned));
+    let folder: Box<[u8]> = folder.into();
+    drop(own);
+    vary_by(exchange, &dependencies);
     note_dependencies(exchange, &dependencies, stamps);
     if let Access::Wait(Some(pause)) = outcome {
         return Verdict::Wait(pause);
@@ -73,7 +73,7 @@ pub fn access(
             Err(status) => return Verdict::Answer(Response::new(status)),
         }
     }
-    state(exchange).decided_by = Some((Arc::clone(&local), folder.into()));
+    state(exchange).decided_by = Some((Arc::clone(&local), folder));
     verdict(exchange, outcome, host.trace_enabled)
 }
 

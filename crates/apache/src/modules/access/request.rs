@@ -160,7 +160,7 @@ impl AuthRequest for AccessRequest<'_> {
     ) -> Option<Answer<DirectoryAnswer>> {
         // What a directory says about a user may change at any time.
         self.dependencies.add(Dependency::User);
-        let asked = &mut self.state.directory_asked.borrow_mut();
+        let asked = &mut self.state.questions.directories.borrow_mut();
         Some(self.directories?.log_in(asked, settings, user, password))
     }
 
@@ -169,7 +169,7 @@ impl AuthRequest for AccessRequest<'_> {
         settings: &Arc<LdapSettings>,
         question: &EntryQuestion,
     ) -> Option<Answer<DirectoryAnswer>> {
-        let asked = &mut self.state.directory_asked.borrow_mut();
+        let asked = &mut self.state.questions.directories.borrow_mut();
         Some(self.directories?.matches(asked, settings, question))
     }
 
@@ -178,8 +178,7 @@ impl AuthRequest for AccessRequest<'_> {
         self.dependencies.add(Dependency::User);
         let (exchange, state, host) = (&*self.exchange, self.state, self.host);
         let variables = || meta_variables::of(exchange, state, host, self.watcher);
-        let asked = &state.authorizers_asked;
-        Some(authorizers::ask(asked, exchange, question, variables))
+        Some(authorizers::ask(&state.questions, exchange, question, variables))
     }
 
     /// `AUTHENTICATE_MAIL` and the like, for programs: the attributes that the URL names.
