@@ -5,7 +5,10 @@
 //! no path may lead up.
 //! Out of scope: pages themselves, which the pipeline makes.
 
-use crate::{facts::RequestFacts, state::{peek, snapshot}};
+use crate::{
+    facts::RequestFacts,
+    state::{peek, snapshot},
+};
 use saker_ap_expr::Evaluation;
 use saker_apache_model::host::Host;
 use saker_config::model::{ErrorPage, Settings};

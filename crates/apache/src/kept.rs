@@ -7,7 +7,10 @@
 //! tests; fields, variables, and the call itself are made by the fixups of each request.
 //! Out of scope: hosts whose rules rewrite, which may have changed the query; files for programs.
 
-use crate::{proxy::proxied::Proxied, state::{State, attach, peek}};
+use crate::{
+    proxy::proxied::Proxied,
+    state::{State, attach, peek},
+};
 use saker_apache_model::{dir_config::DirConfig, host::Host, proxy::pass::Encoding};
 use saker_pipeline::{Exchange, Extensions, KeptRules, LogRules};
 use std::{any::Any, rc::Rc, sync::Arc};

@@ -12,6 +12,7 @@ use crate::{
     state::{snapshot, state, vary_by},
     worker::ApacheRules,
 };
+use memchr::{memchr_iter, memrchr_iter};
 use rustix::io::Errno;
 use saker_ap_expr::Evaluation;
 use saker_apache_model::{
@@ -193,16 +194,13 @@ impl Walker<'_> {
     /// root.
     fn nearest<'f>(&mut self, filename: &'f [u8]) -> Result<Nearest<'f>, Status> {
         let now_ms = self.watcher.now_ms();
-        let slashes = filename
-            .iter()
-            .enumerate()
-            .filter(|(at, byte)| *at > 0 && **byte == b'/')
-            .map(|(at, _)| at);
         let root_bytes = self.native.as_ref().map_or(1, |native| native.root.len());
-        let slashes = slashes.filter(|at| *at + 1 >= root_bytes);
         // No folder is kept deeper than that, and a path of slashes must not cost its square.
-        let slashes: Vec<usize> = slashes.take(COMPONENTS_MAX).collect();
-        for at in slashes.into_iter().rev() {
+        let too_deep = memchr_iter(b'/', filename)
+            .count()
+            .saturating_sub(COMPONENTS_MAX);
+        let slashes = memrchr_iter(b'/', filename).skip(too_deep);
+        for at in slashes.take_while(|at| *at > 0 && *at + 1 >= root_bytes) {
             let (path, rest) = filename.split_at(at + 1);
             if let Some(known) = self.memo.folder(self.host_index, path, now_ms) {
                 self.stamps.extend(known.stamps.iter().cloned());

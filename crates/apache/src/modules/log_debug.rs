@@ -6,7 +6,12 @@
 //! decided. What they say is about the request: an outcome that they are told of is not kept.
 //! Absent on purpose: lines about requests that rules make themselves (index files that are tried).
 
-use crate::{facts::RequestFacts, response::facts::Answered, state::{peek, snapshot}, verdict::Verdict};
+use crate::{
+    facts::RequestFacts,
+    response::facts::Answered,
+    state::{peek, snapshot},
+    verdict::Verdict,
+};
 use saker_ap_expr::{Evaluation, Facts};
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::log_debug::LOG_TRANSACTION};
 use saker_config::model::Origin;

@@ -178,7 +178,12 @@ impl AuthRequest for AccessRequest<'_> {
         self.dependencies.add(Dependency::User);
         let (exchange, state, host) = (&*self.exchange, self.state, self.host);
         let variables = || meta_variables::of(exchange, state, host, self.watcher);
-        Some(authorizers::ask(&state.questions, exchange, question, variables))
+        Some(authorizers::ask(
+            &state.questions,
+            exchange,
+            question,
+            variables,
+        ))
     }
 
     /// `AUTHENTICATE_MAIL` and the like, for programs: the attributes that the URL names.
