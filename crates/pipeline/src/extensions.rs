@@ -26,28 +26,37 @@ impl Extensions {
     }
 
     /// Returns the value of type `T`, if any.
+    #[inline]
     pub fn get<T: 'static>(&self) -> Option<&T> {
-        let (_, value) = self
-            .first
-            .iter()
-            .chain(&self.others)
-            .find(|(id, _)| *id == TypeId::of::<T>())?;
-        value.downcast_ref()
+        let id = TypeId::of::<T>();
+        match &self.first {
+            Some((first, value)) if *first == id => value.downcast_ref(),
+            _ => {
+                let (_, value) = self.others.iter().find(|(other, _)| *other == id)?;
+                value.downcast_ref()
+            }
+        }
     }
 
     /// Returns the value of type `T` for modification, if any.
+    #[inline]
     pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        let (_, value) = self
-            .first
-            .iter_mut()
-            .chain(&mut self.others)
-            .find(|(id, _)| *id == TypeId::of::<T>())?;
-        value.downcast_mut()
+        let id = TypeId::of::<T>();
+        match &mut self.first {
+            Some((first, value)) if *first == id => value.downcast_mut(),
+            _ => {
+                let mut others = self.others.iter_mut();
+                let (_, value) = others.find(|(other, _)| *other == id)?;
+                value.downcast_mut()
+            }
+        }
     }
 
     /// Returns the value of type `T`; inserts the default if there is none.
+    #[inline]
     pub fn get_or_default<T: Default + 'static>(&mut self) -> &mut T {
-        if self.get::<T>().is_none() {
+        let is_first = matches!(&self.first, Some((first, _)) if *first == TypeId::of::<T>());
+        if !is_first && self.get::<T>().is_none() {
             self.insert(T::default());
         }
         // Never panics: the lines above have inserted one. The borrow checker does not allow
