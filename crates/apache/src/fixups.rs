@@ -6,7 +6,7 @@ use crate::{
     early_hints,
     facts::RequestFacts,
     file_type::describe,
-    kept_content, listing, meta_variables,
+    kept, kept_content, listing, meta_variables,
     modules::{
         self,
         dir::{bare_folder, folder},
@@ -42,6 +42,9 @@ pub fn fixups(
     let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else {
         return Verdict::Pass;
     };
+    if peek(exchange).is_some_and(|state| state.is_decided) {
+        return program(rules, exchange, host, watcher, &local);
+    }
     if let Some(handler) = peek(exchange).and_then(|state| state.form_handler) {
         return modules::access::form::answer(rules, exchange, host, &local, handler);
     }
@@ -195,13 +198,27 @@ fn rest(
         watcher,
         &local,
     );
+    if exchange.routing.handler.is_some() {
+        exchange.keep_before_program(kept::before_program);
+    }
+    program(rules, exchange, host, watcher, &local)
+}
+
+/// The fixups of each request for a file whose handler is known: edits, and the handler itself.
+fn program(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    watcher: &Watcher,
+    local: &Arc<DirConfig>,
+) -> Verdict {
     if !peek(exchange).is_some_and(|state| state.is_subrequest) {
         response::request::edit(exchange, host, watcher, &local.headers.request, false);
     }
-    crate::modules::access::fake::fake_credentials(exchange, host, watcher, &local);
-    response::prepare(exchange, host, watcher, &local);
-    early_hints::send(exchange, &local);
-    content(rules, exchange, host, watcher, &local)
+    crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);
+    response::prepare(exchange, host, watcher, local);
+    early_hints::send(exchange, local);
+    content(rules, exchange, host, watcher, local)
 }
 
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.

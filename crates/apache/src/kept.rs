@@ -1,18 +1,19 @@
-//! State of a request that ProxyPass leads to an upstream, before the fixups, which other requests get
-//! in place of the phases ([`KeptRules`]).
+//! State of a request that other requests get in place of the phases ([`KeptRules`]): of one that
+//! ProxyPass leads to an upstream, before the fixups; and of one whose file is for a program, at that
+//! point of the fixups where this is known.
 //!
-//! Called by: `rules`, before the phase `fixups`.
+//! Called by: `rules`, before the phase `fixups`, and `fixups`.
 //! Caveat: every part of the state is looked at, so that one that is added has to be decided about.
-//! Facts of the request that sections, variables, and rules about access look at are recorded as its
-//! tests; fields, variables, and the call itself are made by the fixups of each request.
-//! Out of scope: hosts whose rules rewrite, which may have changed the query; files for programs.
+//! Facts of the request that sections, variables, rules of folders, and rules about access look at are
+//! recorded as its tests; fields, and the call itself, are made by the fixups of each request.
+//! Out of scope: hosts whose rules rewrite what ProxyPass leads on, which may have changed the query.
 
 use crate::{
     proxy::proxied::Proxied,
     state::{State, attach, peek},
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host, proxy::pass::Encoding};
-use saker_pipeline::{Exchange, Extensions, KeptRules, LogRules};
+use saker_pipeline::{Environment, Exchange, KeptRules, LogRules, OriginalRequest};
 use std::{any::Any, rc::Rc, sync::Arc};
 
 struct Kept {
@@ -71,6 +72,8 @@ fn of_path(state: &State) -> Option<Kept> {
         translated,
         proxied,
         is_forwarded,
+        has_written_query,
+        is_decided,
         rewrite_ended,
         forced_handler,
         forced_type,
@@ -105,7 +108,7 @@ fn of_path(state: &State) -> Option<Kept> {
         forbids_storing,
         has_hinted,
     } = state;
-    let has_any = any!(is_script_alias is_forwarded rewrite_ended edits_ready_heads changes_content
+    let has_any = any!(is_script_alias is_forwarded has_written_query is_decided rewrite_ended edits_ready_heads changes_content
         is_error_page is_ended_by_rule is_rewritten is_subrequest is_answered is_program forbids_storing
         has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
@@ -126,7 +129,7 @@ fn of_path(state: &State) -> Option<Kept> {
 }
 
 impl KeptRules for Kept {
-    fn apply(&self, extensions: &mut Extensions, _: &mut LogRules) {
+    fn apply(&self, exchange: &mut Exchange) {
         let state = State {
             local: Some(Arc::clone(&self.local)),
             url_local: self.url_local.clone(),
@@ -137,7 +140,7 @@ impl KeptRules for Kept {
             decided_by: self.decided_by.clone(),
             ..State::default()
         };
-        attach(extensions, state);
+        attach(&mut exchange.extensions, state);
     }
 
     fn is_same(&self, other: &dyn KeptRules) -> bool {
@@ -167,6 +170,197 @@ impl KeptRules for Kept {
             + self.proxied.url.len()
             + folder
             + vary.sum::<usize>()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What is known of a request whose file is for a program.
+struct Program {
+    /// Without what belongs to the request alone.
+    state: State,
+    /// The query that rules have written; `None`: it is the client's, wherever the state has it.
+    own_query: Option<Option<Vec<u8>>>,
+    handler: Option<Box<str>>,
+    path_info: Vec<u8>,
+    environment: Environment,
+    original: Option<Box<OriginalRequest>>,
+    log_rules: LogRules,
+}
+
+/// Returns the state of a request that has got as far as its handler, unless it has something of the
+/// request besides its path and its query.
+pub fn before_program(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
+    let state = peek(exchange)?;
+    let queries = [
+        Some(&state.query),
+        state.led_from.as_ref().map(|(_, query)| query),
+        Some(&exchange.query),
+    ];
+    let received = exchange.received_query();
+    let mut all = queries.into_iter().flatten();
+    let is_plain = is_of_program(state)
+        && (state.has_written_query || all.all(|query| query.as_deref() == received));
+    is_plain.then(|| {
+        Rc::new(Program {
+            state: State {
+                questions: Rc::default(),
+                is_decided: true,
+                ..state.clone()
+            },
+            own_query: state.has_written_query.then(|| exchange.query.clone()),
+            handler: exchange.routing.handler.clone(),
+            path_info: exchange.routing.path_info.clone(),
+            environment: exchange.environment.clone(),
+            original: exchange.log.original.clone(),
+            log_rules: exchange.log.rules.clone(),
+        }) as Rc<dyn KeptRules>
+    })
+}
+
+/// Returns true if the parts that tell more of the request than its path are as in a new state.
+fn is_of_program(state: &State) -> bool {
+    let State {
+        local,
+        url_local: _,
+        base,
+        filename: _,
+        kind: _,
+        path: _,
+        query: _,
+        led_from: _,
+        context: _,
+        home_of: _,
+        is_script_alias: _,
+        translated,
+        proxied,
+        is_forwarded,
+        has_written_query: _,
+        is_decided,
+        rewrite_ended: _,
+        forced_handler: _,
+        forced_type: _,
+        cookies,
+        vary: _,
+        decided_by: _,
+        authentication_info,
+        received,
+        edits_ready_heads,
+        content_lines: _,
+        output_filters: _,
+        changes_content: _,
+        negotiated,
+        is_error_page,
+        is_ended_by_rule,
+        is_rewritten: _,
+        rewritten_as: _,
+        looked_at_from,
+        is_subrequest,
+        is_answered,
+        page,
+        looked_up_file,
+        asked,
+        questions: _,
+        listing,
+        is_program,
+        kept_content,
+        keeps_content,
+        session,
+        form,
+        form_handler,
+        forbids_storing,
+        has_hinted,
+    } = state;
+    let has_any = any!(is_forwarded is_decided edits_ready_heads is_error_page is_ended_by_rule is_subrequest
+        is_answered is_program forbids_storing has_hinted);
+    let has_none = none!(base translated proxied authentication_info received looked_at_from page
+        looked_up_file asked listing kept_content keeps_content session form form_handler);
+    let is_empty = empty!(cookies negotiated);
+    local.is_some() && !has_any && has_none && is_empty
+}
+
+impl KeptRules for Program {
+    fn apply(&self, exchange: &mut Exchange) {
+        let mut state = self.state.clone();
+        state.questions = Rc::default();
+        let mut original = self.original.clone();
+        match &self.own_query {
+            Some(own) => exchange.query.clone_from(own),
+            None => {
+                state.query.clone_from(&exchange.query);
+                if let Some((_, query)) = &mut state.led_from {
+                    query.clone_from(&exchange.query);
+                }
+                if let Some(original) = &mut original {
+                    original.query = exchange.query.as_deref().map(Into::into);
+                }
+            }
+        }
+        exchange.routing.handler.clone_from(&self.handler);
+        exchange.routing.path_info.clone_from(&self.path_info);
+        exchange.environment.clone_from(&self.environment);
+        exchange.log.original = original;
+        exchange.log.rules.clone_from(&self.log_rules);
+        attach(&mut exchange.extensions, state);
+    }
+
+    fn is_same(&self, other: &dyn KeptRules) -> bool {
+        let Some(other) = other.as_any().downcast_ref::<Program>() else {
+            return false;
+        };
+        let (one, two) = (&self.state, &other.state);
+        let has_same_local = match (&one.local, &two.local) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        let path = |state: &State| state.led_from.as_ref().map(|(path, _)| path.clone());
+        let redirected = |program: &Program| program.original.as_ref().map(|one| one.path.clone());
+        has_same_local
+            && one.filename == two.filename
+            && one.kind == two.kind
+            && one.path == two.path
+            && path(one) == path(two)
+            && one.context == two.context
+            && one.home_of == two.home_of
+            && one.is_script_alias == two.is_script_alias
+            && one.rewrite_ended == two.rewrite_ended
+            && one.vary == two.vary
+            && one.content_lines == two.content_lines
+            && one.output_filters == two.output_filters
+            && self.own_query == other.own_query
+            && self.handler == other.handler
+            && self.path_info == other.path_info
+            && self.environment == other.environment
+            && redirected(self) == redirected(other)
+            && self.log_rules == other.log_rules
+    }
+
+    fn is_of_query(&self) -> bool {
+        self.own_query.is_some()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let variables = [
+            Some(&self.environment),
+            self.original.as_ref().map(|one| &one.environment),
+        ];
+        let variables = variables.into_iter().flatten().flat_map(Environment::iter);
+        let texts = [&self.state.filename, &self.state.path, &self.path_info];
+        let query = self.own_query.as_ref().and_then(Option::as_ref);
+        size_of::<Program>()
+            + texts.iter().map(|text| text.len()).sum::<usize>()
+            + query.map_or(0, Vec::len)
+            + self
+                .state
+                .vary
+                .iter()
+                .map(|name| size_of::<String>() + name.len())
+                .sum::<usize>()
+            + variables
+                .map(|(name, value)| 16 + name.len() + value.len())
+                .sum::<usize>()
     }
 
     fn as_any(&self) -> &dyn Any {

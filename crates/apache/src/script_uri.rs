@@ -21,11 +21,18 @@ pub fn name_path(exchange: &mut Exchange) {
 }
 
 /// The same with scheme, name and port. Those are the client's to say, so that it is put together
-/// when a program is told.
+/// when a program is told. Outcomes are kept by listener and host; without a host, the server is
+/// named by the connection's address.
 pub fn name_uri(exchange: &mut Exchange, host: &Host) {
-    if let Some(uri) = script_uri(exchange, host) {
-        exchange.environment.set(b"SCRIPT_URI", &uri);
+    let Some(uri) = script_uri(exchange, host) else {
+        return;
+    };
+    if exchange.host.is_empty() {
+        return exchange.environment.set(b"SCRIPT_URI", &uri);
     }
+    let is_secure = exchange.secure_test();
+    exchange.cache.environment_tests.push(is_secure);
+    exchange.environment.set_known(b"SCRIPT_URI", &uri);
 }
 
 pub fn script_uri(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {

@@ -109,5 +109,6 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
         adopted.is_answered,
         adopted.is_program,
     ) = (own.is_subrequest, own.is_answered, own.is_program);
+    adopted.has_written_query |= own.has_written_query;
     adopted.page = own.page;
 }

@@ -9,7 +9,7 @@
 use crate::state::{CHANGES_MAX, State};
 use saker_ap_expr::Spans;
 use saker_nginx_model::{Location, Server};
-use saker_pipeline::{Exchange, Extensions, KeptRules, LogRules};
+use saker_pipeline::{Exchange, KeptRules, LogRules};
 use std::{any::Any, rc::Rc, sync::Arc};
 
 struct Kept {
@@ -100,7 +100,7 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
 }
 
 impl KeptRules for Kept {
-    fn apply(&self, extensions: &mut Extensions, log_rules: &mut LogRules) {
+    fn apply(&self, exchange: &mut Exchange) {
         let state = State {
             location: Arc::clone(&self.location),
             captures: self.captures.clone(),
@@ -108,8 +108,8 @@ impl KeptRules for Kept {
             lacks_gzip: self.lacks_gzip,
             ..State::new(Arc::clone(&self.server))
         };
-        extensions.insert(state);
-        log_rules.clone_from(&self.log_rules);
+        exchange.extensions.insert(state);
+        exchange.log.rules.clone_from(&self.log_rules);
     }
 
     fn is_same(&self, other: &dyn KeptRules) -> bool {

@@ -177,9 +177,14 @@ impl Exchange {
         }
     }
 
+    /// Returns the query that the client sent.
+    pub fn received_query(&self) -> Option<&[u8]> {
+        received_query(self.head.view().target())
+    }
+
     /// Records that the outcome contains the query that the client sent, or its absence.
     pub fn depends_on_query(&mut self) {
-        let received = received_query(self.head.view().target());
+        let received = self.received_query();
         if self.head.is_edited() || self.query.as_deref() != received {
             return self.depends_on_request();
         }

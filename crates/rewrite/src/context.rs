@@ -122,6 +122,8 @@ pub struct Outcome {
     pub action: Action,
     /// The query from now on.
     pub query: Option<Vec<u8>>,
+    /// A rule has written the query, or dropped it; else it is the one of the input.
+    pub has_written_query: bool,
     /// `[DPI]`: what followed the file is forgotten.
     pub discard_path_info: bool,
     pub effects: Effects,

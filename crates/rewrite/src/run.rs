@@ -24,11 +24,11 @@ use crate::{
 };
 pub use directory::run_directory;
 use saker_ap_expr::{
-    Backreferences, Dependencies, Dependency, DependencyMark, LimitReached, Pattern, Spans,
-    Variable, pattern_steps,
+    Backreferences, Dependencies, Dependency, DependencyMark, LimitReached, Pattern, Predicate,
+    RequestPart, RequestTest, Spans, TextPredicate, Variable, pattern_steps,
 };
 pub use server::{run_server, script_environment};
-use std::{fmt, time::Instant};
+use std::{fmt, rc::Rc, time::Instant};
 
 /// Applications of a rule or a condition, in one run.
 const STEPS_MAX: u64 = 200_000;
@@ -52,6 +52,8 @@ pub(crate) struct Run<'a> {
     base: Option<&'a [u8]>,
     filename: Vec<u8>,
     query: Option<Vec<u8>>,
+    /// A rule has written the query, or dropped it.
+    has_written_query: bool,
     discard_path_info: bool,
     /// Text that the current rule is matched against.
     subject: Vec<u8>,
@@ -89,6 +91,7 @@ impl<'a> Run<'a> {
             base: directory.and_then(Settings::base),
             filename: input.filename.unwrap_or(input.uri).to_vec(),
             query: input.query.map(<[u8]>::to_vec),
+            has_written_query: false,
             discard_path_info: false,
             subject: Vec::new(),
             rule_groups: Groups::default(),
@@ -119,6 +122,7 @@ impl<'a> Run<'a> {
         Outcome {
             action,
             query: self.query,
+            has_written_query: self.has_written_query,
             discard_path_info: self.discard_path_info,
             effects: self.effects,
             dependencies: self.dependencies,
@@ -220,11 +224,36 @@ impl<'a> Run<'a> {
     }
 
     /// A query with bytes that can't go out, unless it will be escaped.
-    fn query_is_unsafe(&self) -> bool {
-        let printable = |byte: &u8| (0x21..=0x7e).contains(byte) || *byte >= 0x80;
-        self.query
-            .as_ref()
-            .is_some_and(|query| !query.iter().all(printable))
+    fn query_is_unsafe(&mut self) -> bool {
+        let is_unsafe = is_unsafe(self.query.as_deref());
+        // What a rule has written, in this run or before, has said itself what it depends on.
+        if let Some(part) = self.received(Some(RequestPart::Query)) {
+            self.dependencies.add_test(RequestTest {
+                part,
+                predicate: Predicate::Other(Rc::new(Unsafe)),
+                result: is_unsafe,
+            });
+        }
+        is_unsafe
+    }
+}
+
+fn is_unsafe(query: Option<&[u8]>) -> bool {
+    let is_printable = |byte: &u8| (0x21..=0x7e).contains(byte) || *byte >= 0x80;
+    query.is_some_and(|query| !query.iter().all(is_printable))
+}
+
+/// The test of whether a query has control characters or spaces.
+#[derive(Debug)]
+struct Unsafe;
+
+impl TextPredicate for Unsafe {
+    fn holds(&self, text: Option<&[u8]>) -> Option<bool> {
+        Some(is_unsafe(text))
+    }
+
+    fn identify(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"unsafe query\0");
     }
 }
 

@@ -7,10 +7,11 @@
 //! dispatch. Limits, bans, the size of content, and made-up fields count for each request.
 
 use crate::{
-    Exchange, KeptRules, LogRules, RoutingState, Services,
+    Exchange, KeptRules, LogRules, RoutingState, Services, Verdict,
     decision::{Decision, KeptDecision},
     exchange::received_query,
 };
+use saker_ap_expr::{Dependencies, RequestPart};
 use saker_config::model::{Action, ModSecurityMode};
 use saker_http::{KnownField, Method};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -41,7 +42,7 @@ pub(super) fn apply(decision: &Decision, exchange: &mut Exchange) {
     routing.redirects_max = decision.redirects_max;
     routing.nesting_max = decision.nesting_max;
     if let Some(rules) = &decision.rules {
-        rules.apply(&mut exchange.extensions, &mut exchange.log.rules);
+        rules.apply(exchange);
     }
 }
 
@@ -54,6 +55,8 @@ pub(super) fn keep(exchange: &mut Exchange, services: &Services) {
         && exchange.log.rules == LogRules::default()
         && cache.environment_tests.is_empty()
         && cache.kept_decision.is_none()
+        && has_own_path(exchange)
+        && has_no_program(exchange)
     {
         keep_with(exchange, services, None);
     }
@@ -62,7 +65,11 @@ pub(super) fn keep(exchange: &mut Exchange, services: &Services) {
 /// Leaves the outcome of the phases before `fixups` in the exchange, if rules lead it to an upstream
 /// and it may serve other requests. Their state is all that may be attached to the exchange.
 pub(super) fn keep_before_fixups(exchange: &mut Exchange, services: &Services) {
-    if exchange.cache.request_dependent || exchange.extensions.len() != 1 {
+    if exchange.cache.request_dependent
+        || exchange.extensions.len() != 1
+        || !has_own_path(exchange)
+        || !has_no_program(exchange)
+    {
         return;
     }
     let rules = services.rules.of(exchange.routing.site_index);
@@ -71,18 +78,73 @@ pub(super) fn keep_before_fixups(exchange: &mut Exchange, services: &Services) {
     }
 }
 
-fn keep_with(exchange: &mut Exchange, services: &Services, rules: Option<Rc<dyn KeptRules>>) {
-    if exchange.log.trace.is_some()
-        || !is_plain_read(exchange)
-        || services.generation.model.tracing.endpoint.is_some()
-        || !is_kept_by(&exchange.routing)
-        || !is_otherwise_new(exchange)
-    {
-        return;
+impl Exchange {
+    /// Leaves the outcome of the phases so far in the exchange, if it may serve other requests: where
+    /// rules have found the program that answers. Variables, and what has been recorded about the
+    /// original request, are theirs to keep. What follows in `fixups` is done for each request.
+    pub fn keep_before_program(
+        &mut self,
+        kept: impl FnOnce(&Exchange) -> Option<Rc<dyn KeptRules>>,
+    ) {
+        if self.cache.request_dependent
+            || self.extensions.len() != 1
+            || self.environment.varies()
+            || !is_plain(self)
+        {
+            return;
+        }
+        if let Some(kept) = kept(self) {
+            self.cache.kept_decision = Some(Box::new(decision(self, UNSETTLED, Some(kept))));
+        }
     }
+}
+
+/// The number of no configuration: of decisions before a program, until the phase has ended.
+const UNSETTLED: u64 = u64::MAX;
+
+/// Gives a decision before a program the number of the configuration, or drops it if there is no
+/// upstream request after all.
+pub(super) fn settle(exchange: &mut Exchange, services: &Services, verdict: &Verdict) {
+    let is_called = matches!(verdict, Verdict::Pass)
+        && exchange.upstream.call.is_some()
+        && services.generation.model.tracing.endpoint.is_none();
+    let Some(kept) = &mut exchange.cache.kept_decision else {
+        return;
+    };
+    match Rc::get_mut(&mut kept.decision).filter(|decision| decision.generation == UNSETTLED) {
+        Some(decision) if is_called => decision.generation = services.generation.number,
+        Some(_) => exchange.cache.kept_decision = None,
+        None => {}
+    }
+}
+
+fn keep_with(exchange: &mut Exchange, services: &Services, rules: Option<Rc<dyn KeptRules>>) {
+    let is_kept = services.generation.model.tracing.endpoint.is_none()
+        && exchange.environment.is_empty()
+        && !exchange.environment.varies()
+        && is_plain(exchange);
+    if is_kept {
+        let kept = decision(exchange, services.generation.number, rules);
+        exchange.cache.kept_decision = Some(Box::new(kept));
+    }
+}
+
+/// Returns true if nothing but routing, rules, and variables counts.
+fn is_plain(exchange: &Exchange) -> bool {
+    exchange.log.trace.is_none()
+        && is_plain_read(exchange)
+        && is_kept_by(&exchange.routing)
+        && is_otherwise_new(exchange)
+}
+
+fn decision(
+    exchange: &Exchange,
+    generation: u64,
+    rules: Option<Rc<dyn KeptRules>>,
+) -> KeptDecision {
     let routing = &exchange.routing;
     let decision = Decision {
-        generation: services.generation.number,
+        generation,
         site_index: routing.site_index,
         settings: Arc::clone(&routing.settings),
         site: Arc::clone(&routing.site),
@@ -103,17 +165,25 @@ fn keep_with(exchange: &mut Exchange, services: &Services, rules: Option<Rc<dyn 
     };
     let cache = &exchange.cache;
     // Rules of the last phase read the environment, which tests have left empty.
-    let tests = [&*cache.request_tests, &*cache.environment_tests].concat();
+    let mut tests = [&*cache.request_tests, &*cache.environment_tests].concat();
     let view = exchange.head.view();
+    if decision
+        .rules
+        .as_ref()
+        .is_some_and(|rules| rules.is_of_query())
+    {
+        let mut query = Dependencies::new();
+        query.add_value(RequestPart::Query, received_query(view.target()));
+        tests.extend_from_slice(query.tests());
+    }
     let path = view.target().split(|byte| *byte == b'?').next();
-    let kept = KeptDecision {
+    KeptDecision {
         decision: Rc::new(decision),
         change_tokens: cache.change_tokens.clone(),
         tests,
         received_host: view.known(KnownField::Host).unwrap_or_default().into(),
         received_path: path.unwrap_or_default().into(),
-    };
-    exchange.cache.kept_decision = Some(Box::new(kept));
+    }
 }
 
 /// GET or HEAD for a path as it came, without content.
@@ -127,14 +197,19 @@ fn is_plain_read(exchange: &Exchange) -> bool {
         && exchange.body.is_end()
         // Certificate authorities may ask for another file each time.
         && !exchange.path.starts_with(super::CHALLENGES)
-        && has_own_query(exchange)
 }
 
-/// Returns true if the query is the one that the client sent, and not because rules have written the
-/// same.
-fn has_own_query(exchange: &Exchange) -> bool {
+/// Returns true if the path is the one that the client sent, and its query, and not because rules have
+/// written the same.
+fn has_own_path(exchange: &Exchange) -> bool {
     exchange.query.as_deref() == received_query(exchange.head.view().target())
         && exchange.routing.redirects == exchange.routing.redirects_in_place
+        && exchange.log.original.is_none()
+}
+
+/// Returns true if rules have named no program.
+fn has_no_program(exchange: &Exchange) -> bool {
+    exchange.routing.handler.is_none() && exchange.routing.path_info.is_empty()
 }
 
 /// Returns true if a proxy route was chosen.
@@ -159,14 +234,12 @@ fn is_kept_by(routing: &RoutingState) -> bool {
         && !settings.cache.is_on
         && !inspects
         && routing.named_route.is_none()
-        && routing.handler.is_none()
-        && routing.path_info.is_empty()
         && routing.nesting == 0
         && !routing.is_inside
 }
 
 /// Returns true if the phases have left nothing in the exchange but its routing, and what the callers
-/// look at: attached state, rules about logs, and tests of variables.
+/// look at: attached state, variables, rules about logs, the original request, and tests of variables.
 fn is_otherwise_new(exchange: &Exchange) -> bool {
     let (upstream, access, limits, log, cache) = (
         &exchange.upstream,
@@ -175,9 +248,7 @@ fn is_otherwise_new(exchange: &Exchange) -> bool {
         &exchange.log,
         &exchange.cache,
     );
-    exchange.environment.is_empty()
-        && !exchange.environment.varies()
-        && upstream.call.is_none()
+    upstream.call.is_none()
         && !upstream.outlives_client.get()
         && upstream.internal_redirect.is_none()
         && upstream.balance_key.is_none()
@@ -201,7 +272,6 @@ fn is_otherwise_new(exchange: &Exchange) -> bool {
         && log.request_id.get().is_none()
         && log.request_trace.is_none()
         && log.notes.is_empty()
-        && log.original.is_none()
         && log.stands_in_for.is_none()
         && log.outcome_lines.borrow().is_empty()
         && cache.cached_route.is_none()

@@ -244,6 +244,9 @@ async fn before_content(
             Step::Ready(verdict) => verdict,
             Step::Pending(rest) => rest.await,
         };
+        if from == FIXUPS {
+            decided::settle(exchange, services, &verdict);
+        }
         if exchange.is_over_budget() {
             return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
         }

@@ -247,7 +247,7 @@ impl Run<'_> {
     }
 
     /// The part, if rules read it as the client sent it.
-    fn received(&self, part: Option<RequestPart>) -> Option<RequestPart> {
+    pub(super) fn received(&self, part: Option<RequestPart>) -> Option<RequestPart> {
         part.filter(|part| self.overlay().is_as_received(part))
     }
 

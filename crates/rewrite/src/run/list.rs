@@ -394,6 +394,8 @@ impl Run<'_> {
 
     fn split_query(&mut self, rule: &Rule) {
         let flags = &rule.flags;
+        let scheme = uri::scheme(&self.filename);
+        self.has_written_query |= flags.query_none || flags.query_discard;
         if flags.query_none {
             self.trace(2, false, |_| {
                 "discarding query string, no parse from substitution".to_owned()
@@ -401,8 +403,8 @@ impl Run<'_> {
             self.query = None;
             return;
         }
-        let scheme = uri::scheme(&self.filename);
         if scheme.is_some_and(|scheme| !scheme.has_query) {
+            self.has_written_query = true;
             self.query = None;
             return;
         }
@@ -442,6 +444,7 @@ impl Run<'_> {
     }
 
     fn join_query(&mut self, mut query: Vec<u8>, append: bool) {
+        self.has_written_query = true;
         if append && query.is_empty() {
             query = self.query.take().unwrap_or_default();
         } else if append {

@@ -1,5 +1,6 @@
-//! Instructions of a request beside nginx's for the same one: from an upstream, from PHP, and of a
-//! small file, by the server's own configuration and by nginx's.
+//! Instructions of a request beside nginx's for the same one: from an upstream, from PHP, for a blog's
+//! permalink, and of a small file, by the server's own configuration, by nginx's, and by Apache's with
+//! WordPress's `.htaccess`.
 //!
 //! Called by: `cargo test --release -p saker --test measured beside_nginx:: -- --nocapture`, or with
 //! `SAKER_MEASURED` for the program of a release build and `--ignored`.
@@ -10,7 +11,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::{callgrind::Callgrind, operate};
-use saker_testkit::{Client, Saker, ServerProcess, TempDir, free_port, require};
+use saker_testkit::{
+    Client, Saker, ServerProcess, TempDir, apache2::load_modules, free_port, require,
+};
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
@@ -35,11 +38,17 @@ struct Row {
 }
 
 const ROWS: &str = include_str!("release_budgets.txt");
-const TARGETS: [(&str, &str); 3] = [
+const TARGETS: [(&str, &str); 4] = [
     ("static", "/small.html"),
     ("proxy", "/1k.html"),
     ("php", "/helloworld.php"),
+    ("permalink", "/2026/11/hello-world/"),
 ];
+/// As WordPress writes it.
+const HTACCESS: &str = "# BEGIN WordPress\n<IfModule mod_rewrite.c>\nRewriteEngine On\n\
+    RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteBase /\n\
+    RewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+    RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n# END WordPress\n";
 
 fn rows(front_end: &str) -> Vec<Row> {
     let row = |(name, target): (&'static str, &'static str)| {
@@ -58,6 +67,18 @@ fn rows(front_end: &str) -> Vec<Row> {
     };
     TARGETS.into_iter().map(row).collect()
 }
+
+/// Of Apache's configuration.
+const MODULES: [&str; 8] = [
+    "mpm_event",
+    "authz_core",
+    "dir",
+    "mime",
+    "proxy",
+    "proxy_fcgi",
+    "proxy_http",
+    "rewrite",
+];
 
 /// Firefox's fields.
 const BROWSER: &[(&str, &str)] = &[
@@ -98,6 +119,8 @@ impl Behind {
         dir.write("www/1k.html", "y".repeat(1000)).unwrap();
         dir.write("www/helloworld.php", "<?php echo 'Hello World!';")
             .unwrap();
+        dir.write("www/index.php", "<?php echo 'Hello World!';")
+            .unwrap();
         let origin = nginx(&dir, "origin", "location / { }", &[]);
         let php = php(&dir);
         Behind {
@@ -127,6 +150,7 @@ impl Behind {
             .collect();
         format!(
             "location = /1k.html {{ proxy_pass http://origin; proxy_http_version 1.1;\n{fields}}}\n\
+             location /2026/ {{ try_files $uri $uri/ /index.php?$args; }}\n\
              location ~ \\.php$ {{ fastcgi_pass unix:{}/php.sock;\n{params}}}\n",
             self.dir.display()
         )
@@ -146,7 +170,23 @@ impl Behind {
              [[upstream]]\nname = \"php\"\nservers = [\"fcgi+unix:{dir}/php.sock\"]\n\n\
              [[site]]\nnames = [\"*\"]\nroot = \"{dir}/www\"\n\n\
              [[site.route]]\npath = \"/1k.html\"\nproxy = \"origin\"\n\n\
-             [[site.route]]\npath = \"/*.php\"\nproxy = \"php\"\n",
+             [[site.route]]\npath = \"/*.php\"\nproxy = \"php\"\n\n\
+             [[site.route]]\npath = \"/2026/*\"\ntry_files = [\"$uri\", \"$uri/\", \"/index.php?$args\"]\n",
+            self.origin.address(),
+            dir = self.dir.display()
+        )
+    }
+
+    /// A host of Apache's as Debian's users write it.
+    fn apache(&self) -> String {
+        let modules = load_modules(&MODULES);
+        format!(
+            "ServerRoot {{dir}}\n{modules}ServerName localhost\nListen {{address}}\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n\
+             MaxKeepAliveRequests 0\nKeepAliveTimeout 300\n<Directory />\nOptions FollowSymLinks\nAllowOverride None\nRequire all denied\n</Directory>\n\
+             <VirtualHost *>\nServerName localhost\nDocumentRoot {dir}/www\nDirectoryIndex index.php index.html\n\
+             <Directory {dir}/www>\nOptions Indexes FollowSymLinks\nAllowOverride All\nRequire all granted\n</Directory>\n\
+             ProxyPass /1k.html http://{}/1k.html\n\
+             <FilesMatch \"\\.php$\">\nSetHandler \"proxy:unix:{dir}/php.sock|fcgi://localhost\"\n</FilesMatch>\n</VirtualHost>\n",
             self.origin.address(),
             dir = self.dir.display()
         )
@@ -242,7 +282,7 @@ fn compare(front_end: &str, behind: &Behind, callgrind: &Callgrind, server: &Ser
     for ((row, own), peer) in rows.iter().zip(own).zip(peers) {
         let part = own as f64 / peer as f64;
         let line = format!(
-            "{front_end}-{:<7} {own:>7} instructions, nginx {peer:>7}: {part:.2}",
+            "{front_end}-{:<9} {own:>7} instructions, nginx {peer:>7}: {part:.2}",
             row.name
         );
         eprintln!("{line}");
@@ -292,4 +332,20 @@ fn requests_by_the_configuration_of_nginx() {
     let builder = Saker::nginx(&operate::program(), &text).workers(1);
     let server = callgrind.of(builder).start_in(&own);
     compare("nginx", &behind, &callgrind, &server);
+}
+
+#[test]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "says something about optimized builds only: cargo test --release"
+)]
+fn requests_by_the_configuration_of_apache() {
+    let _turn = crate::beside_others();
+    let behind = Behind::start();
+    behind.dir.write("www/.htaccess", HTACCESS).unwrap();
+    let callgrind = Callgrind::new();
+    let own = operate::folder("beside-nginx-own");
+    let builder = operate::apache(&behind.apache()).workers(1);
+    let server = callgrind.of(builder).start_in(&own);
+    compare("apache", &behind, &callgrind, &server);
 }

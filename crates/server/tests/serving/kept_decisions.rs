@@ -1,6 +1,6 @@
-//! Upstreams behind the rules of Apache and nginx: a request that follows a kept decision is told to
-//! the upstream, and answered, as one that goes through all phases, whatever the rules, whatever came
-//! before.
+//! Upstreams and programs behind the rules of Apache and nginx: a request that follows a kept decision
+//! is told to the upstream, and answered, as one that goes through all phases, whatever the rules,
+//! whatever came before.
 //!
 //! Each request is sent twice: as it is, and with `Content-Length: 0`, which follows no decision. Rule
 //! sets and requests are generated; the seed is printed with a failure. Every third hit is compared
@@ -105,7 +105,7 @@ fn some(chance: &mut Chance, of: &[&str], share: usize) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-fn apache(chance: &mut Chance, upstream: &str) -> Builder {
+fn apache(chance: &mut Chance, upstream: &str, _: &TempDir) -> Builder {
     let rules = some(chance, &APACHE_RULES, 4).replace(
         "Require not-a-bot",
         "<RequireAll>\nRequire all granted\nRequire not expr %{HTTP:User-Agent} =~ /BOT/\n</RequireAll>",
@@ -119,7 +119,94 @@ fn apache(chance: &mut Chance, upstream: &str) -> Builder {
     operate::apache(&text.replace("UPSTREAM", upstream))
 }
 
-fn nginx(chance: &mut Chance, upstream: &str) -> Builder {
+/// Modules besides, for programs.
+const MORE_MODULES: [&str; 4] = ["dir", "mime", "rewrite", "actions"];
+
+/// The end of what WordPress writes.
+const WORDPRESS: &str = "RewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+    RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]";
+
+/// Rules of a folder with programs.
+const HTACCESS: [&str; 22] = [
+    "RewriteEngine On",
+    "RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]",
+    "SetEnvIf User-Agent bot is_bot",
+    "SetEnvIf Authorization (.+) said=$1",
+    "RewriteCond %{HTTP_USER_AGENT} BOT\nRewriteRule .* - [F]",
+    "RewriteCond %{QUERY_STRING} q=c\nRewriteRule .* - [E=seen:%{QUERY_STRING}]",
+    "RewriteCond %{HTTP_COOKIE} s=(x.*)\nRewriteRule .* - [E=crumb:%1]",
+    "RewriteRule ^p/(.*)$ /index.php?page=$1 [L,QSA]",
+    "RewriteRule ^p/(.*)$ /index.php?page=$1 [L]",
+    "RewriteRule ^z/ /index.php? [L]",
+    "RewriteRule ^z/(.*) real.php/$1 [END]",
+    WORDPRESS,
+    "FallbackResource /index.php",
+    "DirectoryIndex none.html index.php",
+    "SetEnv place here",
+    "<Files real.php>\nSetEnv place real\nRequestHeader set X-Place %{place}e\n</Files>",
+    "RequestHeader set X-Bot bot env=is_bot",
+    "Header set X-Answer \"expr=%{HTTP:X-Tag}\"",
+    "<RequireAll>\nRequire all granted\nRequire not ip 127.0.0.3\n</RequireAll>",
+    "CGIPassAuth On",
+    "<If \"%{QUERY_STRING} =~ /r=1/\">\nSetEnv place queried\n</If>",
+    "Action application/x-page /real.php\nAddHandler application/x-page .page",
+];
+
+/// Programs, and paths that rules lead to them.
+const PROGRAM_PATHS: &[&str] = &[
+    "/",
+    "/index.php",
+    "/real.php",
+    "/real.php",
+    "/real.php/info",
+    "/hello-world/",
+    "/2026/11/hello-world/",
+    "/p/one",
+    "/p/two",
+    "/z/x",
+    "/dir",
+    "/dir/",
+    "/a/c",
+    "/a/file.page",
+    "/%72eal.php",
+    "/a/../real.php",
+];
+
+/// Tells its parameters, but those that count requests.
+const TELLING: &str = "<?php\nforeach (['REQUEST_TIME', 'REQUEST_TIME_FLOAT', 'CONTENT_LENGTH', 'HTTP_CONTENT_LENGTH', 'FCGI_ROLE'] as $own) { unset($_SERVER[$own]); }\n\
+    ksort($_SERVER);\nforeach ($_SERVER as $name => $value) { if (is_string($value)) { echo \"$name=$value\\n\"; } }\n";
+
+/// PHP behind rules of a folder, the host's, and WordPress's way to have permalinks.
+fn programs(chance: &mut Chance, _: &str, dir: &TempDir) -> Builder {
+    for name in ["index.php", "real.php", "dir/index.php"] {
+        dir.write(&format!("www/{name}"), TELLING).unwrap();
+    }
+    dir.write("www/a/file.page", "a page").unwrap();
+    let mut rules = some(chance, &HTACCESS[1..], 4);
+    if chance.below(4) > 0 {
+        rules = format!("{}\n{rules}", HTACCESS[0]);
+    }
+    dir.write("www/.htaccess", rules).unwrap();
+    let host = some(chance, &PROGRAM_RULES, 4);
+    let modules = load_modules(&[MODULES.as_slice(), &MORE_MODULES].concat());
+    operate::apache(&format!(
+        "ServerRoot {{dir}}\n{modules}LoadModule php_module modules/libphp.so\nListen {{address}}\nServerName localhost\nMaxKeepAliveRequests 0\n\
+         DocumentRoot {{dir}}/www\nDirectoryIndex index.php\n<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
+         <Directory {{dir}}/www>\nAllowOverride All\nRequire all granted\n</Directory>\n{host}"
+    ))
+}
+
+/// Rules of the host in front of programs.
+const PROGRAM_RULES: [&str; 6] = [
+    "RewriteEngine On\nRewriteRule ^/hello-(.*)$ /p/$1",
+    "RewriteEngine On\nRewriteCond %{HTTP_COOKIE} t=1\nRewriteRule ^/2026/ /real.php [E=early:yes]",
+    "SetEnvIf X-Tag ^one tagged",
+    "RequestHeader set X-Early early early",
+    "CustomLog {dir}/access.log \"%U %q\" env=!tagged",
+    "ErrorDocument 403 /real.php",
+];
+
+fn nginx(chance: &mut Chance, upstream: &str, _: &TempDir) -> Builder {
     let server = some(chance, &NGINX_SERVER, 5);
     let location = some(chance, &NGINX_LOCATION, 5);
     let pass = chance.one(&NGINX_PASSES);
@@ -150,9 +237,15 @@ fn nginx(chance: &mut Chance, upstream: &str) -> Builder {
     operate::nginx(&text.replace("UPSTREAM", upstream)).workers(1)
 }
 
+/// Paths that lead to an upstream.
+const PATHS: &[&str] = &["/a/b", "/a/b", "/a/c", "/a/%62", "/a/d/../b"];
+
 /// The target and the request fields of one request.
-fn request(chance: &mut Chance) -> (String, Vec<(&'static str, &'static str)>) {
-    let path = chance.one(&["/a/b", "/a/b", "/a/c", "/a/%62", "/a/d/../b"]);
+fn request(
+    chance: &mut Chance,
+    paths: &[&'static str],
+) -> (String, Vec<(&'static str, &'static str)>) {
+    let path = chance.one(paths);
     let query = chance.one(&["", "", "?q=a", "?q=c", "?r=1&q=b", "?"]);
     let values: [(&str, &[&str]); 5] = [
         ("X-Forwarded-For", &["192.0.2.7"]),
@@ -182,8 +275,12 @@ fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<String>) {
     (response.status, fields, lines)
 }
 
+/// A server with rules that were chosen by chance. It finds its files in the folder; the address is
+/// an upstream's.
+type FrontEnd = fn(&mut Chance, &str, &TempDir) -> Builder;
+
 /// Sets of rules of a front end, and requests to them.
-fn compare(name: &str, front_end: fn(&mut Chance, &str) -> Builder) {
+fn compare(name: &str, front_end: FrontEnd, paths: &[&'static str]) {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
     let seed = number("SAKER_RULE_SEED").unwrap_or(0x19_2026);
     let pairs = number("SAKER_RULE_PAIRS").map_or(PAIRS, |pairs: u64| pairs as usize);
@@ -193,7 +290,7 @@ fn compare(name: &str, front_end: fn(&mut Chance, &str) -> Builder) {
     for set in 0..pairs.div_ceil(REQUESTS_PER_SET) {
         let dir = TempDir::new(name).unwrap();
         dir.write("www/a/c", "a file").unwrap();
-        let builder = front_end(&mut chance, &upstream).env("SAKER_COMPARE_HITS", "3");
+        let builder = front_end(&mut chance, &upstream, &dir).env("SAKER_COMPARE_HITS", "3");
         let saker = builder.start(dir);
         let connect = |from: u8| {
             let source = SocketAddr::from(([127, 0, 0, from], 0));
@@ -202,7 +299,7 @@ fn compare(name: &str, front_end: fn(&mut Chance, &str) -> Builder) {
         let mut clients: Vec<Client> = (1..=3).map(connect).collect();
         for _ in 0..REQUESTS_PER_SET {
             let from = chance.below(3);
-            let (target, fields) = request(&mut chance);
+            let (target, fields) = request(&mut chance, paths);
             let method = chance.one(&["GET", "GET", "GET", "HEAD"]);
             let mut ask =
                 |fields: &[(&str, &str)]| clients[from].request(method, &target, fields).unwrap();
@@ -226,12 +323,17 @@ fn compare(name: &str, front_end: fn(&mut Chance, &str) -> Builder) {
 
 #[test]
 fn decisions_of_apache_are_those_of_full_dispatch() {
-    compare("kept-apache", apache);
+    compare("kept-apache", apache, PATHS);
+}
+
+#[test]
+fn decisions_before_programs_are_those_of_full_dispatch() {
+    compare("kept-programs", programs, PROGRAM_PATHS);
 }
 
 #[test]
 fn decisions_of_nginx_are_those_of_full_dispatch() {
-    compare("kept-nginx", nginx);
+    compare("kept-nginx", nginx, PATHS);
 }
 
 /// Two clients follow one decision; what the upstream is told is of each.
@@ -296,6 +398,69 @@ fn clients_of_nginx_share_decisions_and_nothing_else() {
         .workers(1),
         "shared-nginx",
     );
+}
+
+/// Permalinks of WordPress: from the second request on, all that is done is what is each client's.
+#[test]
+fn permalinks_follow_decisions() {
+    let dir = TempDir::new("kept-permalinks").unwrap();
+    dir.write("www/index.php", TELLING).unwrap();
+    dir.write(
+        "www/.htaccess",
+        format!("{}\n{}\n{}", HTACCESS[0], HTACCESS[1], WORDPRESS),
+    )
+    .unwrap();
+    let modules = load_modules(&[MODULES.as_slice(), &MORE_MODULES].concat());
+    let saker = operate::apache(&format!(
+        "ServerRoot {{dir}}\n{modules}LoadModule php_module modules/libphp.so\nListen {{address}}\nServerName localhost\nMaxKeepAliveRequests 0\n\
+         DocumentRoot {{dir}}/www\nDirectoryIndex index.php\n<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n\
+         <Directory {{dir}}/www>\nAllowOverride All\nRequire all granted\n</Directory>\n"
+    ))
+    .start(dir);
+    let connect = |from: u8| {
+        let source = SocketAddr::from(([127, 0, 0, from], 0));
+        Client::connect_from(source, saker.server.address()).unwrap()
+    };
+    let mut clients = [connect(1), connect(2)];
+    let before = hits(&saker);
+    const ROUNDS: usize = 8;
+    let paths = ["/", "/2026/11/hello-world/", "/index.php"];
+    for round in 0..ROUNDS {
+        for (number, client) in clients.iter_mut().enumerate() {
+            for path in paths {
+                let cookie = format!("sid={number}-{round}");
+                let query = format!("n={number}-{round}");
+                let target = format!("{path}?{query}");
+                let response = client.request("GET", &target, &[("Cookie", &cookie)]);
+                let told = String::from_utf8_lossy(&response.unwrap().body).into_owned();
+                let is_redirected = path.len() > "/index.php".len();
+                let name = if is_redirected {
+                    "REDIRECT_QUERY_STRING"
+                } else {
+                    "QUERY_STRING"
+                };
+                for expected in [
+                    format!("REQUEST_URI={target}\n"),
+                    format!("\nQUERY_STRING={query}\n"),
+                    format!("{name}={query}\n"),
+                    format!("HTTP_COOKIE={cookie}\n"),
+                    format!("REMOTE_ADDR=127.0.0.{}\n", number + 1),
+                    "SCRIPT_NAME=/index.php\n".into(),
+                    "HTTP_AUTHORIZATION=\n".into(),
+                ] {
+                    assert!(told.contains(&expected), "{target}: {expected}\n{told}");
+                }
+            }
+        }
+    }
+    let bearer = clients[0].request("GET", paths[1], &[("Authorization", "Bearer mine")]);
+    let told = String::from_utf8_lossy(&bearer.unwrap().body).into_owned();
+    assert!(told.contains("HTTP_AUTHORIZATION=Bearer mine\n"), "{told}");
+    let others = clients[1].get(paths[1]).unwrap().text();
+    assert!(others.contains("HTTP_AUTHORIZATION=\n"), "{others}");
+    wait_until("all but the first requests of workers are hits", || {
+        hits(&saker) >= before + 2 * ROUNDS * paths.len() - 2 * paths.len()
+    });
 }
 
 /// The page of an error is another path of the same request, and has a decision of its own.
