@@ -8,7 +8,7 @@
 
 use crate::{
     call::{script, target_of},
-    state::{peek, state},
+    state::peek,
     subrequest::{run_phases, subrequest},
     verdict::Verdict,
     worker::ApacheRules,
@@ -250,7 +250,7 @@ fn to_script(exchange: &mut Exchange, host: &Host, script: &[u8]) -> Verdict {
     }
     exchange.path = read;
     if let Some(inserted) = inserted {
-        state(exchange).has_written_query = true;
+        exchange.routing.has_written_query = true;
         exchange.query = Some(
             [Some(inserted), exchange.query.as_deref()]
                 .into_iter()

@@ -46,6 +46,7 @@ pub fn kept(exchange: &Exchange, host: &Host) -> Option<Rc<dyn KeptRules>> {
     if rules.is_some_and(|rules| rules.is_enabled())
         // The query is no part of a URL that is kept.
         || proxied.encoding == Encoding::Whole
+        || exchange.routing.has_written_query
         || proxied.url.contains(&b'?')
         || exchange.log.rules != LogRules::default()
     {
@@ -72,7 +73,6 @@ fn of_path(state: &State) -> Option<Kept> {
         translated,
         proxied,
         is_forwarded,
-        has_written_query,
         is_decided,
         rewrite_ended,
         forced_handler,
@@ -108,7 +108,7 @@ fn of_path(state: &State) -> Option<Kept> {
         forbids_storing,
         has_hinted,
     } = state;
-    let has_any = any!(is_script_alias is_forwarded has_written_query is_decided rewrite_ended edits_ready_heads changes_content
+    let has_any = any!(is_script_alias is_forwarded is_decided rewrite_ended edits_ready_heads changes_content
         is_error_page is_ended_by_rule is_rewritten is_subrequest is_answered is_program forbids_storing
         has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
@@ -181,8 +181,8 @@ impl KeptRules for Kept {
 struct Program {
     /// Without what belongs to the request alone.
     state: State,
-    /// The query that rules have written; `None`: it is the client's, wherever the state has it.
-    own_query: Option<Option<Vec<u8>>>,
+    /// The state has the client's query.
+    has_own_query: bool,
     handler: Option<Box<str>>,
     path_info: Vec<u8>,
     environment: Environment,
@@ -200,9 +200,10 @@ pub fn before_program(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         Some(&exchange.query),
     ];
     let received = exchange.received_query();
+    let has_written_query = exchange.routing.has_written_query;
     let mut all = queries.into_iter().flatten();
     let is_plain = is_of_program(state)
-        && (state.has_written_query || all.all(|query| query.as_deref() == received));
+        && (has_written_query || all.all(|query| query.as_deref() == received));
     is_plain.then(|| {
         Rc::new(Program {
             state: State {
@@ -210,7 +211,7 @@ pub fn before_program(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
                 is_decided: true,
                 ..state.clone()
             },
-            own_query: state.has_written_query.then(|| exchange.query.clone()),
+            has_own_query: !has_written_query,
             handler: exchange.routing.handler.clone(),
             path_info: exchange.routing.path_info.clone(),
             environment: exchange.environment.clone(),
@@ -237,7 +238,6 @@ fn is_of_program(state: &State) -> bool {
         translated,
         proxied,
         is_forwarded,
-        has_written_query: _,
         is_decided,
         rewrite_ended: _,
         forced_handler: _,
@@ -286,16 +286,13 @@ impl KeptRules for Program {
         let mut state = self.state.clone();
         state.questions = Rc::default();
         let mut original = self.original.clone();
-        match &self.own_query {
-            Some(own) => exchange.query.clone_from(own),
-            None => {
-                state.query.clone_from(&exchange.query);
-                if let Some((_, query)) = &mut state.led_from {
-                    query.clone_from(&exchange.query);
-                }
-                if let Some(original) = &mut original {
-                    original.query = exchange.query.as_deref().map(Into::into);
-                }
+        if self.has_own_query {
+            state.query.clone_from(&exchange.query);
+            if let Some((_, query)) = &mut state.led_from {
+                query.clone_from(&exchange.query);
+            }
+            if let Some(original) = &mut original {
+                original.query = exchange.query.as_deref().map(Into::into);
             }
         }
         exchange.routing.handler.clone_from(&self.handler);
@@ -329,16 +326,12 @@ impl KeptRules for Program {
             && one.vary == two.vary
             && one.content_lines == two.content_lines
             && one.output_filters == two.output_filters
-            && self.own_query == other.own_query
+            && self.has_own_query == other.has_own_query
             && self.handler == other.handler
             && self.path_info == other.path_info
             && self.environment == other.environment
             && redirected(self) == redirected(other)
             && self.log_rules == other.log_rules
-    }
-
-    fn is_of_query(&self) -> bool {
-        self.own_query.is_some()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -348,10 +341,8 @@ impl KeptRules for Program {
         ];
         let variables = variables.into_iter().flatten().flat_map(Environment::iter);
         let texts = [&self.state.filename, &self.state.path, &self.path_info];
-        let query = self.own_query.as_ref().and_then(Option::as_ref);
         size_of::<Program>()
             + texts.iter().map(|text| text.len()).sum::<usize>()
-            + query.map_or(0, Vec::len)
             + self
                 .state
                 .vary

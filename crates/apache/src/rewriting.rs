@@ -239,8 +239,9 @@ pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     if outcome.discard_path_info {
         exchange.routing.path_info.clear();
     }
+    exchange.routing.has_written_query |=
+        outcome.has_written_query && outcome.action != Action::Pass;
     let own = state(exchange);
-    own.has_written_query |= outcome.has_written_query && outcome.action != Action::Pass;
     own.rewrite_ended |= outcome.effects.end;
     let text = |bytes: Vec<u8>| {
         String::from_utf8_lossy(&bytes)

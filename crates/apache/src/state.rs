@@ -55,8 +55,6 @@ pub struct State {
     pub proxied: Option<Box<Proxied>>,
     /// It is for another server, and this one a forward proxy.
     pub is_forwarded: bool,
-    /// A rule has written the query, or dropped it.
-    pub has_written_query: bool,
     /// The file and its handler are those of an earlier request's decision.
     pub is_decided: bool,
     /// A rule with `[END]` has matched.
@@ -145,7 +143,6 @@ impl State {
             translated: None,
             proxied: None,
             is_forwarded: false,
-            has_written_query: false,
             is_decided: false,
             rewrite_ended: false,
             forced_handler: None,
@@ -191,7 +188,6 @@ impl State {
     /// The part that is still true when everything begins again with another path.
     pub fn for_another_round(self) -> State {
         State {
-            has_written_query: self.has_written_query,
             rewrite_ended: self.rewrite_ended,
             cookies: self.cookies,
             vary: self.vary,

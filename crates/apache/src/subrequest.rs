@@ -77,6 +77,7 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
         .environment_tests
         .clone_from(&exchange.cache.environment_tests);
     inner.access.user.clone_from(&exchange.access.user);
+    inner.routing.has_written_query = exchange.routing.has_written_query;
     inner.routing.site_index = exchange.routing.site_index;
     inner.log.id = Rc::clone(&exchange.log.id);
     inner.share_budget(exchange);
@@ -98,6 +99,7 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
     state::adopt(exchange, &mut inner);
     exchange.path = inner.path;
     exchange.query = inner.query;
+    exchange.routing.has_written_query = inner.routing.has_written_query;
     exchange.routing.path_info = inner.routing.path_info;
     exchange.routing.mapped = inner.routing.mapped;
     exchange.routing.settings = inner.routing.settings;
@@ -109,6 +111,5 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
         adopted.is_answered,
         adopted.is_program,
     ) = (own.is_subrequest, own.is_answered, own.is_program);
-    adopted.has_written_query |= own.has_written_query;
     adopted.page = own.page;
 }

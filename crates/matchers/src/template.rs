@@ -233,6 +233,11 @@ impl Template {
         }
     }
 
+    /// Returns true if the template is one variable, by its name. Names must not be linked yet.
+    pub fn is_variable(&self, wanted: &str) -> bool {
+        matches!(&*self.pieces, [Piece::Name(name, _)] if **name == *wanted)
+    }
+
     /// Splits into path and query: at the first question mark of the configured text, or at
     /// `$is_args` or `$query`, whose values begin with one. Names must not be linked yet.
     pub fn split_query(&self) -> (Template, Option<Template>) {

@@ -26,6 +26,7 @@ pub fn apply(exchange: &mut Exchange, watcher: &Watcher) -> Result<(), MatchErro
     };
     let (fields, parameters, cookies) = expand_all(exchange, edits, watcher)?;
     if !parameters.is_empty() {
+        exchange.routing.has_written_query = true;
         exchange.query = edit_parameters(exchange.query.as_deref(), &parameters);
     }
     if !fields.is_empty() || !cookies.is_empty() {

@@ -73,6 +73,7 @@ fn to(
     };
     trace(exchange, route, &path);
     (exchange.path, exchange.query) = (path, query);
+    exchange.routing.has_written_query |= target.query.is_some();
     exchange.routing.tried_files = None;
     if route.action == Action::Files {
         return Ok(Verdict::Restart);
@@ -127,6 +128,7 @@ fn try_files(
             }
             trace(exchange, route, &path);
             (exchange.path, exchange.query) = (path, query);
+            exchange.routing.has_written_query |= target.query.is_some();
             Ok(Verdict::Restart)
         }
     }

@@ -135,6 +135,13 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
             keep(request);
             Verdict::Answer(Response::new(Status(*status)))
         }
+        Fallback::PathWithArgs(path) => {
+            request.exchange.trace("fixups", None, || {
+                let path = String::from_utf8_lossy(path);
+                format!("`try_files` falls back to {path} with the arguments of the request")
+            });
+            errors::redirect_path(request, path.to_vec())
+        }
         Fallback::Target(target) => {
             let target = request.text(target);
             request.exchange.trace("fixups", None, || {

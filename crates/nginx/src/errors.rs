@@ -26,6 +26,7 @@ pub fn redirect(request: &mut Request<'_>, target: &[u8]) -> Verdict {
         None => (target, None),
     };
     request.exchange.query = query;
+    request.exchange.routing.has_written_query = true;
     redirect_path(request, path.to_vec())
 }
 

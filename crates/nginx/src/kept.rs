@@ -6,18 +6,26 @@
 //! Facts of the request that the script and the search of the location look at are recorded as its
 //! tests; fields, URL, and parameters for the upstream are evaluated for each request.
 
-use crate::state::{CHANGES_MAX, State};
+use crate::state::State;
 use saker_ap_expr::Spans;
 use saker_nginx_model::{Location, Server};
-use saker_pipeline::{Exchange, KeptRules, LogRules};
+use saker_pipeline::{Exchange, KeptRules, LogRules, OriginalRequest};
 use std::{any::Any, rc::Rc, sync::Arc};
 
 struct Kept {
     server: Arc<Server>,
     location: Arc<Location>,
     captures: Option<(Box<[u8]>, Spans)>,
+    /// What they were made of has been recorded.
+    values: Vec<Option<Box<[u8]>>>,
     is_location_valid: bool,
     lacks_gzip: bool,
+    is_internal: bool,
+    is_unparsed: bool,
+    changes_left: u8,
+    original: Option<Box<OriginalRequest>>,
+    /// `original` has the client's query.
+    has_own_query: bool,
     log_rules: LogRules,
 }
 
@@ -29,7 +37,8 @@ macro_rules! none {
     ($($part:ident)*) => { $($part.is_none())&&* };
 }
 
-/// Returns the state, unless it has something of the request besides server and location.
+/// Returns the state, unless it has something of the request besides server and location, and how
+/// rules have led there.
 pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
     let state = exchange.extensions.get::<State>()?;
     let State {
@@ -71,29 +80,35 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         depth,
     } = state;
     let conf = &location.conf;
-    // Groups are of the path or the host, which all requests of a decision share.
-    let is_of_all = captures
-        .as_ref()
-        .is_none_or(|(subject, _)| **subject == *exchange.path || **subject == *exchange.host);
+    let original = exchange.log.original.as_deref();
+    // Groups are of a path or the host, which all requests of a decision share.
+    let is_of_all = captures.as_ref().is_none_or(|(subject, _)| {
+        **subject == *exchange.path
+            || **subject == *exchange.host
+            || original.is_some_and(|original| original.path == *subject)
+    });
     let is_to_upstream = location.proxied.is_some()
         && conf.upstreams.pass.is_some()
-        && conf.core.try_files.is_none()
         && conf.limits.requests.is_none()
         && conf.limits.connections.is_none();
-    let is_first = *is_unparsed && *changes_left == CHANGES_MAX && *depth == 0;
-    let has_any = any!(is_internal has_error_page requests_limited connections_limited
+    let has_any = any!(has_error_page requests_limited connections_limited
         wants_response wants_content is_subrequest is_forwarded has_failed is_client_settled is_last);
-    let is_plain = values.iter().all(Option::is_none)
-        && error_fields.is_empty()
+    let is_plain = error_fields.is_empty()
         && none!(named error_status limit_rate response content body_file auth_answer upstream found
             slice limit_req_status limit_conn_status user_id_got user_id_set);
-    (is_of_all && is_to_upstream && is_first && !has_any && is_plain).then(|| {
+    (is_of_all && is_to_upstream && *depth == 0 && !has_any && is_plain).then(|| {
         Rc::new(Kept {
             server: Arc::clone(server),
             location: Arc::clone(location),
             captures: captures.clone(),
+            values: values.clone(),
             is_location_valid: *is_location_valid,
             lacks_gzip: *lacks_gzip,
+            is_internal: *is_internal,
+            is_unparsed: *is_unparsed,
+            changes_left: *changes_left,
+            original: exchange.log.original.clone(),
+            has_own_query: !exchange.routing.has_written_query,
             log_rules: exchange.log.rules.clone(),
         }) as Rc<dyn KeptRules>
     })
@@ -104,11 +119,21 @@ impl KeptRules for Kept {
         let state = State {
             location: Arc::clone(&self.location),
             captures: self.captures.clone(),
+            values: self.values.clone(),
             is_location_valid: self.is_location_valid,
             lacks_gzip: self.lacks_gzip,
+            is_internal: self.is_internal,
+            is_unparsed: self.is_unparsed,
+            changes_left: self.changes_left,
             ..State::new(Arc::clone(&self.server))
         };
         exchange.extensions.insert(state);
+        exchange.log.original.clone_from(&self.original);
+        if let Some(original) = &mut exchange.log.original
+            && self.has_own_query
+        {
+            original.query = exchange.query.as_deref().map(Into::into);
+        }
         exchange.log.rules.clone_from(&self.log_rules);
     }
 
@@ -117,8 +142,14 @@ impl KeptRules for Kept {
             Arc::ptr_eq(&self.server, &other.server)
                 && Arc::ptr_eq(&self.location, &other.location)
                 && self.captures == other.captures
+                && self.values == other.values
                 && self.is_location_valid == other.is_location_valid
                 && self.lacks_gzip == other.lacks_gzip
+                && self.is_internal == other.is_internal
+                && self.is_unparsed == other.is_unparsed
+                && self.changes_left == other.changes_left
+                && self.original.as_ref().map(|one| &one.path)
+                    == other.original.as_ref().map(|one| &one.path)
                 && self.log_rules == other.log_rules
         })
     }
@@ -131,6 +162,16 @@ impl KeptRules for Kept {
         let subject = self.captures.as_ref();
         size_of::<Kept>()
             + subject.map_or(0, |(subject, _)| subject.len())
+            + self
+                .values
+                .iter()
+                .flatten()
+                .map(|value| 16 + value.len())
+                .sum::<usize>()
+            + self
+                .original
+                .as_ref()
+                .map_or(0, |original| original.path.len())
             + self.log_rules.decisions.len()
     }
 

@@ -175,6 +175,7 @@ impl Request<'_> {
             Target::Slot(number) => self.set_value(number, &value),
             Target::Args => {
                 self.exchange.query = Some(value);
+                self.exchange.routing.has_written_query = true;
                 self.state.is_unparsed = false;
             }
             Target::LimitRate => self.state.limit_rate = Some(value.into()),
@@ -209,6 +210,7 @@ impl Request<'_> {
         self.state.is_internal = true;
         let is_redirect = matches!(rewrite.flag, Flag::Redirect(_));
         let (mut target, args) = self.replacement(rewrite, is_redirect);
+        let keeps_query = args.is_none() && !rewrite.drops_args;
         let query = self.joined_query(args, rewrite.drops_args);
         self.exchange.trace("server_rewrite", None, || {
             let text = String::from_utf8_lossy(rewrite.regex.pattern.text()).into_owned();
@@ -218,6 +220,7 @@ impl Request<'_> {
             )
         });
         if let Flag::Redirect(status) = rewrite.flag {
+            self.depends_on_query();
             if let Some(query) = query.filter(|query| !query.is_empty()) {
                 target.push(b'?');
                 target.extend_from_slice(&query);
@@ -244,6 +247,7 @@ impl Request<'_> {
         self.state.is_unparsed = false;
         self.exchange.path = target;
         self.exchange.query = query;
+        self.exchange.routing.has_written_query |= !keeps_query;
         match rewrite.flag {
             Flag::Last => Step::Last,
             Flag::Break => {
@@ -296,7 +300,6 @@ impl Request<'_> {
             return args;
         }
         let Some(mut args) = args else {
-            self.depends_on_query();
             return self.exchange.query.clone();
         };
         self.depends_on_query();

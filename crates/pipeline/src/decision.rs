@@ -39,6 +39,8 @@ pub struct Decision {
     pub(crate) nesting_max: u8,
     pub(crate) host: Box<[u8]>,
     pub path: Box<[u8]>,
+    /// The query that rules have written; `None`: it is the client's.
+    pub(crate) own_query: Option<Option<Box<[u8]>>>,
     /// State of the rules before their last phase, which follows; `None`: the route says it all.
     pub(crate) rules: Option<Rc<dyn KeptRules>>,
     /// Requests that have ended; only their queries differ, unless rules make them.
@@ -99,6 +101,7 @@ impl Decision {
             && self.redirects_in_place == other.redirects_in_place
             && self.host == other.host
             && self.path == other.path
+            && self.own_query == other.own_query
             && match (&self.rules, &other.rules) {
                 (Some(one), Some(other)) => one.is_same(&**other),
                 (one, other) => one.is_none() && other.is_none(),
@@ -120,6 +123,12 @@ impl CachedRoute for Decision {
         size_of::<Decision>()
             + self.host.len()
             + self.path.len()
+            + self
+                .own_query
+                .iter()
+                .flatten()
+                .map(|query| query.len())
+                .sum::<usize>()
             + requests.sum::<usize>()
             + self.rules.as_ref().map_or(0, |rules| rules.memory_bytes())
             + usize::from(own) * size_of::<Settings>()

@@ -88,6 +88,8 @@ pub struct RoutingState {
     pub scripts_by_name: bool,
     /// A subrequest, whose main request has been inspected.
     pub is_inside: bool,
+    /// Rules have written the query, or dropped it; else it is the client's.
+    pub has_written_query: bool,
     /// Internal redirects so far (index files, error pages).
     pub redirects: u8,
     /// Those of `redirects` that have kept path and query.
@@ -116,6 +118,7 @@ impl RoutingState {
             handler: None,
             scripts_by_name: true,
             is_inside: false,
+            has_written_query: false,
             redirects: 0,
             redirects_in_place: 0,
             redirects_max: REDIRECTS_MAX,

@@ -11,8 +11,8 @@ use std::any::Any;
 /// The part of a decision that rules keep: their state before the phase `fixups`, or at that point of
 /// it where they have found the program that answers.
 pub trait KeptRules {
-    /// Attaches the state to the exchange of another request, as the phases would. Its query is the
-    /// one that the client sent.
+    /// Attaches the state to the exchange of another request, as the phases would. Its query is
+    /// there: the one that the client sent, or that of the decision.
     fn apply(&self, exchange: &mut Exchange);
 
     /// Returns true if another one says the same.
@@ -21,11 +21,6 @@ pub trait KeptRules {
     /// Returns true if the rules make their calls in the memory of earlier ones
     /// ([`Decision::take_request`](crate::Decision::take_request)).
     fn takes_calls(&self) -> bool {
-        false
-    }
-
-    /// Returns true if the state has the query in it: then it is for requests with the same one.
-    fn is_of_query(&self) -> bool {
         false
     }
 

@@ -244,6 +244,8 @@ fn redirect_status(reader: &mut Reader<'_>, draft: &RouteDraft) -> Status {
 
 fn target(template: &Template) -> RewriteTarget {
     let (path, query) = template.split_query();
+    // The query as it is stays as it is.
+    let query = query.filter(|query| !query.is_variable("args"));
     RewriteTarget { path, query }
 }
 

@@ -8,7 +8,7 @@
 use crate::{
     inherit::inherit,
     reading::{Reading, Setters},
-    text::Text,
+    text::{Part, Text},
     values::{flag, invalid, number_argument, size, size_argument, time_argument},
 };
 use saker_http::conditional::DateRule;
@@ -44,6 +44,27 @@ pub struct ErrorPage {
     pub target: Text,
 }
 
+/// Returns the path of a target that is a path with the arguments of the request behind it.
+fn path_before_args(target: &Text) -> Option<Box<[u8]>> {
+    use crate::variables::{
+        Builtin::{Args, IsArgs, QueryString},
+        Variable::Builtin as Known,
+    };
+    let path = match &*target.parts {
+        [
+            Part::Literal(path),
+            Part::Variable(Known(Args | QueryString)),
+        ] => path.strip_suffix(b"?")?,
+        [
+            Part::Literal(path),
+            Part::Variable(Known(IsArgs)),
+            Part::Variable(Known(Args | QueryString)),
+        ] => path,
+        _ => return None,
+    };
+    (path.starts_with(b"/") && !path.contains(&b'?')).then(|| path.into())
+}
+
 /// A candidate of `try_files`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TryFiles {
@@ -57,6 +78,8 @@ pub enum Fallback {
     Status(u16),
     /// A path, or `@name`.
     Target(Text),
+    /// A path that keeps the arguments: `path?$args`, `path$is_args$args`.
+    PathWithArgs(Box<[u8]>),
 }
 
 /// `disable_symlinks`
@@ -200,7 +223,13 @@ pub const SETTERS: Setters<CoreConf> = &[
                     .filter(|status| *status < 1000)
                     .ok_or_else(|| format!("invalid code \"{status}\""))?,
             ),
-            None => Fallback::Target(reading.text(d.argument(last))?),
+            None => {
+                let target = reading.text(d.argument(last))?;
+                match path_before_args(&target) {
+                    Some(path) => Fallback::PathWithArgs(path),
+                    None => Fallback::Target(target),
+                }
+            }
         };
         conf.try_files = Some(Arc::new(TryFiles {
             candidates: candidates?.into(),

@@ -53,6 +53,10 @@ pub(super) async fn content(
     if has_unread(exchange, services, &handled) {
         read_unread(exchange).await;
     }
+    if matches!(handled, Handled::Restart) {
+        // To a path that the program has named, for this request.
+        exchange.depends_on_request();
+    }
     match handled {
         // The program has delegated its response to a file.
         Handled::Declined => first(exchange, services, &handlers.files).await,

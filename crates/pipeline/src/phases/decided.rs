@@ -9,7 +9,6 @@
 use crate::{
     Exchange, KeptRules, LogRules, RoutingState, Services, Verdict,
     decision::{Decision, KeptDecision},
-    exchange::received_query,
 };
 use saker_ap_expr::{Dependencies, RequestPart};
 use saker_config::model::{Action, ModSecurityMode};
@@ -18,7 +17,10 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// Gives the exchange what the phases would.
 pub(super) fn apply(decision: &Decision, exchange: &mut Exchange) {
-    let query = received_query(exchange.head.view().target());
+    let query = match &decision.own_query {
+        Some(own) => own.as_deref(),
+        None => exchange.received_query(),
+    };
     exchange.query = query.map(<[u8]>::to_vec);
     for (text, known) in [
         (&mut exchange.host, &decision.host),
@@ -37,6 +39,7 @@ pub(super) fn apply(decision: &Decision, exchange: &mut Exchange) {
     routing.encoded_slash = decision.encoded_slash;
     routing.mapped.clone_from(&decision.mapped);
     routing.scripts_by_name = decision.scripts_by_name;
+    routing.has_written_query = decision.own_query.is_some();
     routing.redirects = decision.redirects;
     routing.redirects_in_place = decision.redirects_in_place;
     routing.redirects_max = decision.redirects_max;
@@ -55,7 +58,7 @@ pub(super) fn keep(exchange: &mut Exchange, services: &Services) {
         && exchange.log.rules == LogRules::default()
         && cache.environment_tests.is_empty()
         && cache.kept_decision.is_none()
-        && has_own_path(exchange)
+        && exchange.log.original.is_none()
         && has_no_program(exchange)
     {
         keep_with(exchange, services, None);
@@ -67,7 +70,6 @@ pub(super) fn keep(exchange: &mut Exchange, services: &Services) {
 pub(super) fn keep_before_fixups(exchange: &mut Exchange, services: &Services) {
     if exchange.cache.request_dependent
         || exchange.extensions.len() != 1
-        || !has_own_path(exchange)
         || !has_no_program(exchange)
     {
         return;
@@ -160,6 +162,9 @@ fn decision(
         nesting_max: routing.nesting_max,
         host: exchange.host.as_slice().into(),
         path: exchange.path.as_slice().into(),
+        own_query: routing
+            .has_written_query
+            .then(|| exchange.query.as_deref().map(Into::into)),
         rules,
         spare: RefCell::default(),
     };
@@ -167,13 +172,10 @@ fn decision(
     // Rules of the last phase read the environment, which tests have left empty.
     let mut tests = [&*cache.request_tests, &*cache.environment_tests].concat();
     let view = exchange.head.view();
-    if decision
-        .rules
-        .as_ref()
-        .is_some_and(|rules| rules.is_of_query())
-    {
+    if decision.own_query.is_some() {
+        // It may be made of the client's.
         let mut query = Dependencies::new();
-        query.add_value(RequestPart::Query, received_query(view.target()));
+        query.add_value(RequestPart::Query, exchange.received_query());
         tests.extend_from_slice(query.tests());
     }
     let path = view.target().split(|byte| *byte == b'?').next();
@@ -197,14 +199,8 @@ fn is_plain_read(exchange: &Exchange) -> bool {
         && exchange.body.is_end()
         // Certificate authorities may ask for another file each time.
         && !exchange.path.starts_with(super::CHALLENGES)
-}
-
-/// Returns true if the path is the one that the client sent, and its query, and not because rules have
-/// written the same.
-fn has_own_path(exchange: &Exchange) -> bool {
-    exchange.query.as_deref() == received_query(exchange.head.view().target())
-        && exchange.routing.redirects == exchange.routing.redirects_in_place
-        && exchange.log.original.is_none()
+        && (exchange.routing.has_written_query
+            || exchange.query.as_deref() == exchange.received_query())
 }
 
 /// Returns true if rules have named no program.

@@ -73,7 +73,7 @@ const NGINX_SERVER: [&str; 9] = [
     "proxy_intercept_errors on;",
 ];
 
-const NGINX_LOCATION: [&str; 15] = [
+const NGINX_LOCATION: [&str; 14] = [
     "proxy_set_header X-Real-IP $remote_addr;",
     "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
     "proxy_set_header X-Tagged $tagged-$crumb;",
@@ -85,10 +85,18 @@ const NGINX_LOCATION: [&str; 15] = [
     "limit_except GET { deny 127.0.0.2; }",
     "rewrite ^/a/(.*)$ /r/$1 break;",
     "rewrite ^/a/b /r/none? break;",
-    "try_files $uri @named;",
     "allow 127.0.0.1; deny 127.0.0.2;",
     "set $args q=set;",
     "gzip on;",
+];
+
+const NGINX_TRIED: [&str; 6] = [
+    "try_files $uri @named;",
+    "try_files $uri /b/fallback?$args;",
+    "try_files $uri /b/fallback$is_args$args;",
+    "try_files $uri /b/fallback?q=a&$args;",
+    "try_files $uri /b/fallback;",
+    "try_files $uri /b/again?$args;",
 ];
 
 const NGINX_PASSES: [&str; 5] = [
@@ -208,7 +216,10 @@ const PROGRAM_RULES: [&str; 6] = [
 
 fn nginx(chance: &mut Chance, upstream: &str, _: &TempDir) -> Builder {
     let server = some(chance, &NGINX_SERVER, 5);
-    let location = some(chance, &NGINX_LOCATION, 5);
+    let mut location = some(chance, &NGINX_LOCATION, 5);
+    if chance.below(2) == 0 {
+        location.push_str(chance.one(&NGINX_TRIED));
+    }
     let pass = chance.one(&NGINX_PASSES);
     let place = chance.one(&["/a/", "^~ /a/", "~ ^/a/(.*)$"]);
     let pass = match place.starts_with('~') {
@@ -223,16 +234,15 @@ fn nginx(chance: &mut Chance, upstream: &str, _: &TempDir) -> Builder {
          server {{ listen {{address}}; root {{dir}}/www; set $tagged no; set $crumb no;\n{server}\
          location {place} {{\n{location}{pass} }}\n\
          location @named {{ proxy_pass http://UPSTREAM; }}\n\
+         location ~ ^/b/(f.*) {{ set $crumb $1; proxy_set_header X-Crumb $crumb; proxy_set_header X-Args $args;\n\
+         proxy_pass http://UPSTREAM; }}\n\
+         location /b/again {{ try_files $uri /b/fallback?from=again&$args; proxy_pass http://UPSTREAM; }}\n\
          location @refused {{ proxy_set_header X-Refused yes; proxy_pass http://UPSTREAM; }} }} }}"
     );
     let text = match server.contains("$tagged") || location.contains("$tagged") {
         true => text,
         // Without variables that scripts set.
         false => text.replace("set $tagged no; set $crumb no;", "set $crumb no;"),
-    };
-    let text = match text.matches("$crumb").count() {
-        1 => text.replace("set $crumb no;", ""),
-        _ => text,
     };
     operate::nginx(&text.replace("UPSTREAM", upstream)).workers(1)
 }

@@ -64,12 +64,18 @@ const CONDITIONS: [&str; 18] = [
     "hours = '00:00-12:00'",
     "host = '*.test'",
 ];
-const ACTIONS: [&str; 13] = [
+const ACTIONS: [&str; 19] = [
     "respond = 'text'",
     "respond = 'device $device'",
     "redirect = '/to/$uri?x=$arg_q'",
     "rewrite = '/a/c.html'",
     "try_files = ['$uri', '/a/b.html', '=404']",
+    "rewrite = '/a/b.txt?x=$arg_q'",
+    "rewrite = '/a/gone?$args'",
+    "try_files = ['$uri', '/a/b.none?$args']",
+    "try_files = ['$uri', '/a/b.none?q=a&$args']",
+    "try_files = ['$uri', '/a/b.none']",
+    "try_files = ['$uri', '/a/d.txt?q=a']",
     "headers = { X-Route = 'route $device $host' }",
     "headers = { X-Query = 'q=$arg_q', X-Scheme = '$scheme' }",
     "deny = true",
