@@ -218,7 +218,10 @@ fn program(
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);
     response::prepare(exchange, host, watcher, local);
     early_hints::send(exchange, local);
-    content(rules, exchange, host, watcher, local)
+    match call::again(rules, exchange, host, local) {
+        true => Verdict::Pass,
+        false => content(rules, exchange, host, watcher, local),
+    }
 }
 
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.

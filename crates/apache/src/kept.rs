@@ -334,6 +334,10 @@ impl KeptRules for Program {
             && self.log_rules == other.log_rules
     }
 
+    fn takes_calls(&self) -> bool {
+        true
+    }
+
     fn memory_bytes(&self) -> usize {
         let variables = [
             Some(&self.environment),

@@ -11,6 +11,7 @@ compile_error!(
 );
 
 pub mod address;
+pub mod allocator;
 pub mod blocking;
 pub mod child;
 pub mod clock;

@@ -15,7 +15,7 @@ const USUAL_COUNT: usize = 6;
 const COMPACTED_BYTES_MIN: usize = 4 << 10;
 
 /// Environment variables of a request, in the order in which they were first set.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Environment {
     /// All texts. Those of variables that were replaced or unset stay until the end.
     bytes: Vec<u8>,
@@ -29,6 +29,27 @@ pub struct Environment {
 struct Variable {
     name: (u32, u32),
     value: (u32, u32),
+}
+
+/// A copy has room for the variables that follow: those of kept decisions become a request's.
+impl Clone for Environment {
+    fn clone(&self) -> Environment {
+        if self.variables.is_empty() {
+            return Environment {
+                varies: self.varies,
+                ..Environment::default()
+            };
+        }
+        let mut bytes = Vec::with_capacity(self.bytes.len() + USUAL_BYTES);
+        bytes.extend_from_slice(&self.bytes);
+        let mut variables = Vec::with_capacity(self.variables.len() + USUAL_COUNT);
+        variables.extend_from_slice(&self.variables);
+        Environment {
+            bytes,
+            variables,
+            varies: self.varies,
+        }
+    }
 }
 
 /// Facts of a request of which no more is known: enough for edits without expressions.

@@ -13,6 +13,7 @@ use crate::{
         proxied::Proxied,
         remote, told,
     },
+    script_uri::name_uri,
     state::{peek, snapshot},
     verdict::Verdict,
     worker::ApacheRules,
@@ -23,7 +24,7 @@ use saker_apache_model::{
     proxy::{balancers, canonical, pass::Encoding, workers::Found},
 };
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
-use saker_http::{Method, Status, path::EncodedSlashes};
+use saker_http::{Method, Status, Version, path::EncodedSlashes};
 use saker_pipeline::{
     CallNames, Exchange, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
 };
@@ -89,6 +90,47 @@ pub fn pass_on(
         |query| [&path, b"?".as_slice(), &query].concat(),
     );
     leave(rules, exchange, host, local, target, request_target, script)
+}
+
+/// Leaves the call of an earlier request that followed the same decision: only the query differs.
+/// Returns false if there is none, or if more may differ.
+pub fn again(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &Arc<DirConfig>,
+) -> bool {
+    let Some(decision) = &exchange.cache.decision else {
+        return false;
+    };
+    let view = exchange.head.view();
+    // HTTP/2 has variables of its own.
+    let is_plain = view.version() <= Version::Http11
+        && view.first("max-forwards").is_none()
+        && host.proxy.forwards_max.is_none()
+        && exchange.routing.path_info.is_empty()
+        && !manner::interpolates(local)
+        && rules.found_at_change.get() == balancers::changes();
+    if !is_plain {
+        return false;
+    }
+    let Some(mut call) = decision.take_request() else {
+        return false;
+    };
+    let Some(script) = call.script.as_mut().filter(|script| {
+        !script.is_adjusted && script.variables.is_empty() && script.path_translated.is_none()
+    }) else {
+        return false;
+    };
+    if !matches!(call.to, UpstreamTarget::Upstream(_)) {
+        return false;
+    }
+    let led_from = peek(exchange).and_then(|state| state.led_from.as_ref());
+    script.redirect_query = led_from.and_then(|(_, query)| query.clone());
+    call.target = call::target_of(exchange);
+    exchange.upstream.call = Some(call);
+    name_uri(exchange, host);
+    true
 }
 
 /// CONNECT: bytes pass both ways, whatever they are.
