@@ -11,7 +11,6 @@ compile_error!(
 );
 
 pub mod address;
-pub mod allocator;
 pub mod blocking;
 pub mod child;
 pub mod clock;

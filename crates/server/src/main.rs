@@ -1,11 +1,7 @@
 //! The `saker` binary: hands the supervisor and the registry to the command line.
 
 use saker_cli::Program;
-use saker_net::allocator::Allocator;
 use std::process::ExitCode;
-
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     saker_cli::main(Program {

@@ -15,7 +15,7 @@ use crate::{
     worker::{Draining, Worker},
 };
 use saker_config::model::Address;
-use saker_net::{BoundSocket, BoundUdp, Ticker, allocator::KeptBlocks, deadlines::TICK_MS, jobs};
+use saker_net::{BoundSocket, BoundUdp, Ticker, deadlines::TICK_MS, jobs};
 use saker_page_cache::warm::{
     WarmJob,
     run::{self, WarmContext},
@@ -107,7 +107,6 @@ pub fn start(
                     format_args!("worker {index}, cores {cores:?}"),
                 );
             }
-            let _blocks = KeptBlocks::begin();
             match runtime() {
                 Ok((runtime, ticker)) => {
                     let freshness = {
