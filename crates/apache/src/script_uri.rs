@@ -36,11 +36,6 @@ pub fn name_uri(exchange: &mut Exchange, host: &Host) {
 }
 
 pub fn script_uri(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
-    Some(
-        [
-            origin(exchange, host).as_slice(),
-            exchange.environment.first(b"SCRIPT_URL")?,
-        ]
-        .concat(),
-    )
+    let path = exchange.environment.first(b"SCRIPT_URL")?;
+    Some([origin(exchange, host).as_slice(), path].concat())
 }

@@ -81,12 +81,12 @@ pub struct Facts<'a> {
 /// Adds all variables of a request to `variables`, which hold what the configuration set, and
 /// nothing else.
 pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
-    let lengths = variables
-        .iter()
-        .fold(0, |lengths, (name, _)| lengths | length_bit(name.len()));
+    let names = variables.iter().fold(0, |names, (name, _)| {
+        names | name_bit(name.len(), name.last().copied())
+    });
     let mut to = Target {
         among: variables.len(),
-        lengths,
+        names,
         variables,
     };
     if facts.tells_fields {
@@ -119,7 +119,7 @@ pub fn push_fields(
     };
     let mut to = Target {
         among: 0,
-        lengths: 0,
+        names: 0,
         variables,
     };
     fields(head, rules, is_left_out, &mut to);
@@ -132,17 +132,19 @@ pub fn push_redirected(before: &Variables, variables: &mut Variables) {
         .for_each(|(name, value)| variables.push_parts(&[b"REDIRECT_", name], &[value]));
 }
 
-/// A bit for names of a length, and of other lengths that are 64 more or less.
+/// A bit for names of a length that end with a byte, which some other names have too. Letters count
+/// regardless of case, and all bytes that are in no word are the same: fields become variables so.
 #[inline]
-fn length_bit(length: usize) -> u64 {
-    1 << (length % 64)
+fn name_bit(length: usize, last: Option<u8>) -> u64 {
+    let last = last.filter(u8::is_ascii_alphanumeric).unwrap_or(b'_');
+    1 << ((length * 5 + usize::from(last & 0x1f)) % 64)
 }
 
 struct Target<'v> {
     /// Variables of the configuration, in front.
     among: usize,
-    /// The lengths of their names: no other name is looked for among them.
-    lengths: u64,
+    /// The bits of their names: no other name is looked for among them.
+    names: u64,
     variables: &'v mut Variables,
 }
 
@@ -150,7 +152,7 @@ impl Target<'_> {
     #[inline]
     fn set<const N: usize>(&mut self, name: &[u8; N], value: &[u8]) {
         // Mostly the configuration has set none.
-        match self.among_of(N) {
+        match self.among_of(N, name.last().copied()) {
             0 => self.variables.push_named(name, value),
             among => self.variables.set_among(among, name, value),
         }
@@ -158,14 +160,14 @@ impl Target<'_> {
 
     #[inline]
     fn set_field(&mut self, name: &[u8], value: &[u8]) {
-        let among = self.among_of(FIELD_PREFIX.len() + name.len());
+        let among = self.among_of(FIELD_PREFIX.len() + name.len(), name.last().copied());
         self.variables.set_field_among(among, name, value);
     }
 
-    /// The number of variables among which there may be one with a name of that length.
+    /// The number of variables among which there may be one with a name of that length and end.
     #[inline]
-    fn among_of(&self, length: usize) -> usize {
-        match self.lengths & length_bit(length) {
+    fn among_of(&self, length: usize, last: Option<u8>) -> usize {
+        match self.names & name_bit(length, last) {
             0 => 0,
             _ => self.among,
         }

@@ -117,8 +117,13 @@ pub fn again(
     let Some(mut call) = decision.take_request() else {
         return false;
     };
+    // Connections to one listener may have come to different ports (PROXY protocol).
+    let port = origin::port(exchange, host);
     let Some(script) = call.script.as_mut().filter(|script| {
-        !script.is_adjusted && script.variables.is_empty() && script.path_translated.is_none()
+        !script.is_adjusted
+            && script.variables.is_empty()
+            && script.path_translated.is_none()
+            && script.server_port == port
     }) else {
         return false;
     };
