@@ -30,7 +30,7 @@ use std::{
 };
 
 /// Fields that [`steer`] takes.
-const STEERING: NameSet = NameSet::of(&[
+pub const STEERING: NameSet = NameSet::of(&[
     "x-accel-charset",
     "x-accel-limit-rate",
     "x-accel-buffering",

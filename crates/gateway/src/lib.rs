@@ -38,6 +38,7 @@ mod input;
 mod log_lines;
 mod mirror;
 mod native;
+mod nginx_words;
 mod own_request;
 mod ping;
 mod pool;

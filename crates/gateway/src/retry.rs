@@ -14,7 +14,7 @@ use crate::{
     gateway::{Busy, Gateway, UpstreamResponse},
     hints::Hints,
     http2::{self, StreamExchange},
-    native,
+    native, nginx_words,
     ping::ping,
     pool::{Connection, KeptLimits, Pool},
     request_buffering::{RequestBuffering, buffer_request},
@@ -51,9 +51,10 @@ impl Gateway {
             let is_fresh = again.is_some();
             let at = match again.take() {
                 Some(at) => at,
-                None => group
-                    .choose(&Choice::of(exchange, &group.upstream), &tried)
-                    .map_err(|failure| (failure, group.upstream.name.to_string()))?,
+                None => match group.choose(&Choice::of(exchange, &group.upstream), &tried) {
+                    Ok(at) => at,
+                    Err(failure) => return Err(nobody(exchange, call, group, failure)),
+                },
             };
             let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at))
             else {
@@ -64,7 +65,8 @@ impl Gateway {
             let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {
-                    end_attempt(exchange, head.status, head.length);
+                    let attempts = &exchange.upstream.attempts;
+                    attempts.answer(head.status, clock::monotonic_precise_ns);
                     note(group, member, head.status);
                     let is_retried = is_retried(exchange, group, head.status)
                         && has_more(group, tried.len() + 1, begun_ms);
@@ -78,14 +80,20 @@ impl Gateway {
                 }
                 Err(failed) => failed,
             };
-            end_attempt(exchange, status_of_attempt(&failure), None);
+            let attempts = &exchange.upstream.attempts;
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
+                attempts.forget();
                 again = Some(at);
                 continue;
             }
+            attempts.fail(status_of_attempt(&failure), clock::monotonic_precise_ns);
+            if error_log::speaks_nginx() {
+                nginx_words::log_failed(exchange, call, Some(member), &failure);
+            }
             if counts(&failure, group) && !member.ignores_errors {
                 fail(group, member);
+                nginx_words::log_disabled(exchange, call, group, member);
             }
             tried.push(at);
             let may_resend = failure.is_before_request()
@@ -181,7 +189,7 @@ impl Gateway {
                 given,
                 has_content,
                 timeout_ms(call, member),
-                &self.context,
+                (&self.context, exchange.upstream.attempts.counts()),
             )))),
             Err(_) => {
                 *content = Some(given);
@@ -313,6 +321,7 @@ impl Gateway {
             ping_ms,
             client: exchange.log_context(),
             caught_errors: Arc::clone(&member.tuning.caught_errors),
+            counts: exchange.upstream.attempts.counts(),
         };
         ConnectionExchange::begin(
             connection,
@@ -354,7 +363,9 @@ fn fill_variables(
 /// A member has said a head: it is well, unless that status counts as a failure.
 fn note(group: &Group, member: &Member, status: Status) {
     if group.upstream.failure_statuses.contains(&status.0) {
-        fail(group, member);
+        if !member.ignores_errors {
+            fail(group, member);
+        }
     } else if member.state.succeed() {
         member.state.come_back(clock::monotonic_ms());
     }
@@ -405,10 +416,20 @@ fn begin_attempt(exchange: &Exchange, member: &Member) {
     attempts.begin(|| address_of(member), member.route.as_deref(), now);
 }
 
-/// Notes the status of the member's response, or of its failure.
-fn end_attempt(exchange: &Exchange, status: Status, length: Option<u64>) {
-    let attempts = &exchange.upstream.attempts;
-    attempts.end(status, length, clock::monotonic_precise_ns);
+/// No member may be asked: the name of the group stands for all.
+fn nobody(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    group: &Group,
+    failure: Failure,
+) -> (Failure, String) {
+    if error_log::speaks_nginx() {
+        nginx_words::log_failed(exchange, call, None, &failure);
+    }
+    let (attempts, now) = (&exchange.upstream.attempts, clock::monotonic_precise_ns);
+    attempts.begin(|| (&*group.upstream.name).into(), None, now);
+    attempts.fail(status_of_attempt(&failure), now);
+    (failure, group.upstream.name.to_string())
 }
 
 /// True if another member is asked after this status.
@@ -440,6 +461,9 @@ fn has_more(group: &Group, tried: usize, begun_ms: u64) -> bool {
 }
 
 fn log_next(exchange: &Exchange, pool: &Pool, reason: std::fmt::Arguments<'_>) {
+    if error_log::speaks_nginx() {
+        return;
+    }
     error_log::log_about(
         &message::PROGRAM_FAILED,
         exchange,

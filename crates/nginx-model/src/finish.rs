@@ -218,6 +218,7 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
         read_rate: constant_rate(conf),
         follows_locations: false,
         keeps_dates: true,
+        is_like_nginx: true,
         upgrades: is_http && has_param("upgrade"),
         trust: Trust {
             accel: !ignores("X-Accel-Redirect"),

@@ -172,7 +172,9 @@ impl Request<'_> {
             | Builtin::UpstreamConnectTime
             | Builtin::UpstreamHeaderTime
             | Builtin::UpstreamResponseTime
-            | Builtin::UpstreamResponseLength => self.upstream_value(builtin),
+            | Builtin::UpstreamResponseLength
+            | Builtin::UpstreamBytesSent
+            | Builtin::UpstreamBytesReceived => self.upstream_value(builtin),
             Builtin::LimitRate => Some(match &self.state.limit_rate {
                 Some(rate) => {
                     let rate = std::str::from_utf8(rate).ok();

@@ -114,7 +114,9 @@ impl Request<'_> {
             Variable::UpstreamField(name) => {
                 self.depends_on_request();
                 let is_upstream = self.exchange.upstream.is_answered_by_program;
-                let (_, fields) = self.state.response.as_ref().filter(|_| is_upstream)?;
+                let own = self.state.response.as_ref().filter(|_| is_upstream);
+                let left = self.exchange.upstream.left_fields.as_deref();
+                let fields = left.or(own.map(|(_, fields)| fields))?;
                 fields.first(name).map(<[u8]>::to_vec)
             }
         }

@@ -145,6 +145,11 @@ pub struct ProxyOptions {
     /// Answers in Apache's statuses if an HTTP upstream can't be reached in time (503) or says
     /// nothing in time (502), where it is 504 otherwise.
     pub has_apaches_statuses: bool,
+    /// As nginx: content of unknown length is sent as such, even if it is here already; a redirect
+    /// that can't be followed is left to the rules ([`UpstreamState::refused_redirect`]).
+    ///
+    /// [`UpstreamState::refused_redirect`]: crate::UpstreamState::refused_redirect
+    pub is_like_nginx: bool,
     /// The name of this server in Via and X-Forwarded-Server.
     pub server_name: Box<str>,
     /// Response fields that control this server.
@@ -190,6 +195,7 @@ impl Default for ProxyOptions {
             keeps_dates: false,
             upgrades: true,
             has_apaches_statuses: false,
+            is_like_nginx: false,
             server_name: "".into(),
             trust: Trust::default(),
             terms: None,

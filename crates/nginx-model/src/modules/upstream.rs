@@ -362,6 +362,8 @@ pub fn make(
     let mut upstream = Upstream::new(&group.name, members);
     upstream.balance = group.balance;
     upstream.failures_max = group.failures_max();
+    // Of several that have failed lately none is asked; one alone never counts as failed.
+    upstream.breaks = upstream.members.len() > 1;
     retries(&mut upstream, conf);
     Some(upstream)
 }
