@@ -132,7 +132,9 @@ impl Request<'_> {
                 self.depends_on_request();
                 let content = self.state.content.as_ref();
                 let value = content.map(|content| content.to_vec());
-                self.state.wants_content |= value.is_none();
+                // No content is a value that is known.
+                let is_unread = value.is_none() && !self.exchange.body.is_end();
+                self.state.wants_content |= is_unread;
                 value
             }
             _ => self.uncacheable(builtin),

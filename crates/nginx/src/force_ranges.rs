@@ -1,11 +1,15 @@
 //! `proxy_force_ranges` and its kin: parts of responses whose upstream sends them whole.
 //!
 //! Called by: `response`, for responses of upstreams.
-//! Caveat: several ranges at once get the whole response (RFC 9110 section 14.2 allows it), and so
-//! does a response without a length.
+//! Caveat: several ranges of content that is still coming get the whole response (RFC 9110 section
+//! 14.2 allows it), and so does a response without a length.
 //! Out of scope: cached responses, of which the page cache sends parts.
 
-use crate::request::Request;
+use crate::{pages, request::Request};
+use saker_content::{
+    Content,
+    byteranges::{self, Boundaries},
+};
 use saker_content_filters::as_stream;
 use saker_http::{
     Fields, KnownField, Method, Status,
@@ -29,6 +33,7 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
         return;
     }
     let ranges_max = location.settings.files.ranges_max as usize;
+    let product = location.conf.core.product();
     response.fields_mut().set("Accept-Ranges", &b"bytes"[..]);
     let view = request.exchange.head.view();
     // A date of this second counts.
@@ -41,8 +46,23 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     let Some((value, length)) = wanted.zip(response.body.length()) else {
         return;
     };
-    match resolve_by(RangeRules::AsAsked, value, length, 1.min(ranges_max)) {
-        RangeOutcome::Whole | RangeOutcome::Many(_) => {}
+    let content = whole(&response.body);
+    let ranges_max = match content {
+        Some(_) => ranges_max,
+        None => ranges_max.min(1),
+    };
+    match resolve_by(RangeRules::AsAsked, value, length, ranges_max) {
+        RangeOutcome::Whole => {}
+        RangeOutcome::Many(ranges) => {
+            let Some(content) = content else { return };
+            let mut fields = std::mem::take(response.fields_mut());
+            fields.remove("Accept-Ranges");
+            fields.remove("Content-Length");
+            let kind = fields.first("Content-Type").map(<[u8]>::to_vec);
+            *response = BOUNDARIES.with(|boundaries| {
+                byteranges::response(boundaries, kind.as_deref(), fields, &content, &ranges)
+            });
+        }
         RangeOutcome::Unsatisfiable => {
             response.status = Status::RANGE_NOT_SATISFIABLE;
             response.body = Body::Empty;
@@ -54,9 +74,13 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
                 "Content-Length",
                 "Content-Encoding",
                 "Last-Modified",
+                "ETag",
+                "Accept-Ranges",
             ] {
                 fields.remove(name);
             }
+            let page = pages::page(std::mem::replace(response, Response::new(Status::OK)), product);
+            *response = page;
         }
         RangeOutcome::One(range) => {
             let source = as_stream(std::mem::take(&mut response.body));
@@ -67,7 +91,26 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
             let fields = response.fields_mut();
             fields.set("Content-Range", value.into_bytes());
             fields.remove("Content-Length");
+            fields.remove("Accept-Ranges");
         }
+    }
+}
+
+thread_local! {
+    static BOUNDARIES: Boundaries = Boundaries::default();
+}
+
+/// Content that is here as a whole. Several ranges are taken of such content alone.
+fn whole(body: &Body) -> Option<Content> {
+    match body {
+        Body::Memory(chunk) => Some(Content::Memory(chunk.clone())),
+        Body::File(part) => Some(Content::File {
+            file: part.file.clone(),
+            offset: part.offset,
+            length: part.length,
+            check: part.check.clone(),
+        }),
+        Body::Empty | Body::Parts(_) | Body::Stream(_) => None,
     }
 }
 
