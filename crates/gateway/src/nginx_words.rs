@@ -61,12 +61,12 @@ pub fn log_disabled(exchange: &Exchange, call: &UpstreamRequest, group: &Group, 
 
 /// Logs that a response broke off.
 pub fn log_cut(context: &dyn LogContext, upstream: &str, failure: &Failure) {
-    log(
-        &message::PROGRAM_CUT,
-        context,
-        upstream,
-        &behind_head(failure),
-    );
+    let upstream = match upstream.strip_prefix("fcgi://") {
+        Some(address) => Cow::Owned(format!("fastcgi://{address}")),
+        None => Cow::Borrowed(upstream),
+    };
+    let text = behind_head(failure);
+    log(&message::PROGRAM_CUT, context, &upstream, &text);
 }
 
 fn log(message: &'static Message, context: &dyn LogContext, upstream: &str, text: &str) {
@@ -124,7 +124,7 @@ fn before_answer(failure: &Failure, is_fastcgi: bool) -> String {
             )
         }
         Failure::Broken(broken) if broken.fault == Fault::Premature && is_fastcgi => {
-            format!("upstream closed prematurely FastCGI stdout {READING}")
+            format!("upstream prematurely closed FastCGI stdout {READING}")
         }
         Failure::Broken(broken) => format!("{} {READING}", head_fault(broken)),
         other => format!("upstream failed ({other}) {READING}"),
@@ -159,6 +159,9 @@ fn head_fault(broken: &Broken) -> Cow<'static, str> {
             return Cow::Owned(format!("upstream sent invalid header: \"{shown}...\""));
         }
         Fault::Malformed => "upstream sent invalid header",
+        Fault::WrongVersion => "upstream sent unsupported FastCGI protocol version",
+        Fault::WrongRequest => "upstream sent unexpected FastCGI request id",
+        Fault::Misplaced => "upstream sent invalid FastCGI record type",
         other => {
             return Cow::Owned(format!(
                 "upstream sent invalid response ({})",

@@ -1,8 +1,8 @@
 //! `proxy_force_ranges` and its kin: parts of responses whose upstream sends them whole.
 //!
 //! Called by: `response`, for responses of upstreams.
-//! Caveat: several ranges of content that is still coming get the whole response (RFC 9110 section
-//! 14.2 allows it), and so does a response without a length.
+//! Caveat: several ranges of a response that is not from a cache get the whole response (RFC 9110
+//! section 14.2 allows it), as by nginx, and so does a response without a length.
 //! Out of scope: cached responses, of which the page cache sends parts.
 
 use crate::{pages, request::Request};
@@ -18,6 +18,7 @@ use saker_http::{
     entity_tag::EntityTag,
     range::{RangeOutcome, RangeRules, resolve_by},
 };
+use saker_nginx_model::modules::upstream_conf::Gateway;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
 use std::task::{Context, Poll};
 
@@ -27,13 +28,16 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     let Some(pass) = &location.conf.upstreams.pass else {
         return;
     };
-    let is_on = location.conf.upstreams.of(pass.gateway).forces_ranges == Some(true);
+    // Values of memcached are never sent in parts by itself.
+    let is_on = location.conf.upstreams.of(pass.gateway).forces_ranges == Some(true)
+        || pass.gateway == Gateway::Memcached;
     let is_whole = response.status == Status::OK && response.tunnel.is_none();
     if !is_on || !is_whole || !request.exchange.upstream.is_answered_by_program {
         return;
     }
     let ranges_max = location.settings.files.ranges_max as usize;
     let product = location.conf.core.product();
+    let is_cached = request.is_from_cache();
     response.fields_mut().set("Accept-Ranges", &b"bytes"[..]);
     let view = request.exchange.head.view();
     // A date of this second counts.
@@ -46,7 +50,7 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     let Some((value, length)) = wanted.zip(response.body.length()) else {
         return;
     };
-    let content = whole(&response.body);
+    let content = whole(&response.body).filter(|_| is_cached);
     let ranges_max = match content {
         Some(_) => ranges_max,
         None => ranges_max.min(1),
@@ -100,7 +104,7 @@ thread_local! {
     static BOUNDARIES: Boundaries = Boundaries::default();
 }
 
-/// Content that is here as a whole. Several ranges are taken of such content alone.
+/// Content that is here as a whole. Several ranges are taken of cached content alone.
 fn whole(body: &Body) -> Option<Content> {
     match body {
         Body::Memory(chunk) => Some(Content::Memory(chunk.clone())),

@@ -27,7 +27,8 @@ impl Request<'_> {
         attempts.text(value_of(builtin)?).map(String::into_bytes)
     }
 
-    fn is_from_cache(&self) -> bool {
+    /// True if the response is that of a page of a cache.
+    pub fn is_from_cache(&self) -> bool {
         let result = self
             .exchange
             .extensions

@@ -305,8 +305,8 @@ fn keys_and_zones_are_checked() {
             "\"proxy_cache\" zone \"missing\" is unknown",
         ),
         (
-            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_key $uri$request_body; }",
-            "has the content of the request",
+            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_key $uri$request_body_file; }",
+            "has the file of the request's content",
         ),
         (
             "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_valid soon; }",
