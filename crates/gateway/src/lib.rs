@@ -46,6 +46,7 @@ mod programs;
 mod public_urls;
 mod queue;
 mod read_rate;
+mod replay;
 mod request_buffering;
 mod resolver;
 mod retry;

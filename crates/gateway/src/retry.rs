@@ -17,6 +17,7 @@ use crate::{
     native, nginx_words,
     ping::ping,
     pool::{Connection, KeptLimits, Pool},
+    replay::Replay,
     request_buffering::{RequestBuffering, buffer_request},
     spool::Bounds,
     upstream_exchange::UpstreamExchange,
@@ -44,6 +45,7 @@ impl Gateway {
             let buffered = Box::pin(buffer_request(content, buffering, self.room(exchange))).await;
             content = buffered.map_err(|failure| (failure, group.upstream.name.to_string()))?;
         }
+        let replay = replay_of(exchange, call, group, &mut content);
         let mut content = Some(content);
         let (mut tried, mut again) = (Vec::new(), None);
         let begun_ms = clock::monotonic_ms();
@@ -70,7 +72,8 @@ impl Gateway {
                     note(group, member, head.status);
                     let is_retried = is_retried(exchange, group, head.status)
                         && has_more(group, tried.len() + 1, begun_ms);
-                    if is_retried && let Some(kept) = upstream.take_content() {
+                    let mut kept = || upstream.take_content().or_else(|| replay.as_ref()?.view());
+                    if is_retried && let Some(kept) = kept() {
                         content = Some(kept);
                         tried.push(at);
                         log_next(exchange, pool, format_args!("status {}", head.status.0));
@@ -98,6 +101,7 @@ impl Gateway {
             tried.push(at);
             let may_resend = failure.is_before_request()
                 || may_resend(exchange, group) && counts(&failure, group);
+            content = content.or_else(|| replay.as_ref()?.view());
             if content.is_none() || !may_resend || !has_more(group, tried.len(), begun_ms) {
                 return Err((failure, pool.backend.to_string()));
             }
@@ -477,6 +481,26 @@ fn address_of(member: &Member) -> Rc<str> {
         BackendAddress::Unix(path) => format!("unix:{}", path.display()).into(),
         BackendAddress::Tcp { host, port } => format!("{host}:{port}").into(),
     }
+}
+
+/// Keeps the content for further members, where requests that one has got are sent to others.
+fn replay_of(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    group: &Group,
+    content: &mut Box<dyn RequestBody>,
+) -> Option<Replay> {
+    let is_kept = call.manner.is_like_nginx
+        && call.manner.spools_request
+        && group.pools.len() > 1
+        && !content.is_end()
+        && may_resend(exchange, group);
+    if !is_kept {
+        return None;
+    }
+    let replay = Replay::new(std::mem::replace(content, Box::new(NoBody)));
+    *content = replay.view().unwrap_or_else(|| Box::new(NoBody));
+    Some(replay)
 }
 
 /// True if the time for further members is over.

@@ -83,7 +83,10 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
             ] {
                 fields.remove(name);
             }
-            let page = pages::page(std::mem::replace(response, Response::new(Status::OK)), product);
+            let page = pages::page(
+                std::mem::replace(response, Response::new(Status::OK)),
+                product,
+            );
             *response = page;
         }
         RangeOutcome::One(range) => {

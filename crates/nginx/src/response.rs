@@ -518,6 +518,18 @@ impl BodyStream for WithTrailers {
     }
 }
 
+/// Fields of upstreams of which the first line alone counts.
+const ONCE: [&str; 8] = [
+    "Content-Type",
+    "Date",
+    "Server",
+    "Last-Modified",
+    "ETag",
+    "Expires",
+    "Accept-Ranges",
+    "Content-Encoding",
+];
+
 /// Fields of upstreams that clients do not get.
 fn hide_fields(location: &Location, response: &mut Response) {
     const HIDDEN: [&str; 5] = [
@@ -541,10 +553,15 @@ fn hide_fields(location: &Location, response: &mut Response) {
         Gateway::FastCgi | Gateway::Scgi => &["Status"],
         _ => &[],
     };
+    let mut had = [false; ONCE.len()];
     response.fields_mut().retain(|name| {
+        let at = ONCE.iter().position(|one| one.eq_ignore_ascii_case(name));
+        let is_again = at
+            .and_then(|at| had.get_mut(at))
+            .is_some_and(|had| std::mem::replace(had, true));
         let is_known = |known: &&str| known.eq_ignore_ascii_case(name);
         let is_hidden = HIDDEN.iter().chain(by_protocol).any(is_known) || has(&conf.hidden, name);
-        !is_hidden || has(&conf.passed, name)
+        !is_again && (!is_hidden || has(&conf.passed, name))
     });
 }
 

@@ -202,9 +202,7 @@ impl Request<'_> {
         if let Some(said) = said.filter(|said| !said.is_empty())
             && response.fields().has("Content-Type")
         {
-            response
-                .fields_mut()
-                .set("Content-Type", said.into_bytes());
+            response.fields_mut().set("Content-Type", said.into_bytes());
         }
         response
     }

@@ -172,7 +172,9 @@ fn set_flags(
     entries: &[CookieFlags],
     attributes: &mut Vec<Attribute>,
 ) -> bool {
-    let Some(name) = attributes.first().map(|one| one.name.clone()) else {
+    // What has no value is no cookie.
+    let cookie = attributes.first().filter(|one| one.value.is_some());
+    let Some(name) = cookie.map(|one| one.name.clone()) else {
         return false;
     };
     let mut chosen = None;

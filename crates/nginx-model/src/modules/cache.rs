@@ -105,7 +105,10 @@ pub fn cache_use(
         inactive_s = known.inactive_s;
     }
     let is_content = |part: &Part| {
-        matches!(part, Part::Variable(Variable::Builtin(Builtin::RequestBodyFile)))
+        matches!(
+            part,
+            Part::Variable(Variable::Builtin(Builtin::RequestBodyFile))
+        )
     };
     if cache.key.iter().any(|key| key.parts.iter().any(is_content)) {
         return Err(format!(

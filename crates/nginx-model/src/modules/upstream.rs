@@ -347,6 +347,7 @@ pub fn make(
         let mut backend = Backend::new(protocol, address);
         backend.tls = url.is_tls.then(|| backend_tls(conf, url, conf_prefix));
         backend.keeps_alive = conf.keeps_alive == Some(true);
+        backend.group = named.map(|group| group.name.clone());
         backend.local = match &conf.local {
             Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
             Some(LocalAddress::Off) | None => None,
