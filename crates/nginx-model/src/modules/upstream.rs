@@ -333,6 +333,8 @@ pub fn make(
     let single = Group {
         name: url.authority.into(),
         servers: vec![GroupServer::alone(url.authority)],
+        // Connections are kept by groups: the peer of an address may serve one request on each.
+        kept_max: matches!(gateway, Gateway::Proxy | Gateway::Grpc).then_some(0),
         ..Group::default()
     };
     let group = named.unwrap_or(&single);
