@@ -15,16 +15,18 @@ use saker_telemetry::{
 };
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Logs that a member, or a group as a whole, did not answer.
+/// Logs that a member did not answer; `None`: no member of the group could be asked.
 pub fn log_failed(
     exchange: &Exchange,
     call: &UpstreamRequest,
-    member: Option<&Member>,
+    (group, member): (&Group, Option<&Member>),
     failure: &Failure,
 ) {
-    let upstream = match member {
-        Some(member) => url(member, &call.target),
-        None => call.upstream_name().to_owned(),
+    let name = &group.upstream.name;
+    let upstream = match (member, group.upstream.members.first()) {
+        (Some(member), _) => url(member, &call.target),
+        (None, Some(first)) => url_of(first, name, &call.target),
+        (None, None) => name.to_string(),
     };
     let is_fastcgi = member.is_some_and(|member| member.backend.protocol == Protocol::FastCgi);
     let mut text = before_answer(failure, is_fastcgi);
@@ -34,7 +36,32 @@ pub fn log_failed(
         let to = format!("connect() to unix:{} failed", path.display());
         text = text.replacen("connect() failed", &to, 1);
     }
-    log(&message::PROGRAM_FAILED, exchange, &upstream, &text);
+    // Members that refuse are common; other errors of the system are of another kind.
+    let is_critical = matches!(failure, Failure::Unreachable(error)
+        if !is_refusal(error) && error.raw_os_error().is_some());
+    let message = &message::PROGRAM_FAILED;
+    let context = OfUpstream {
+        context: exchange,
+        upstream: &upstream,
+    };
+    match is_critical {
+        true => error_log::log_nginx_critical(message, &context, format_args!("{text}")),
+        false => log(message, exchange, &upstream, &text),
+    }
+}
+
+/// True for errors that nginx logs at `error`, not at `crit`.
+fn is_refusal(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::TimedOut
+    )
 }
 
 /// Logs that a member of several is left alone for a time.
@@ -77,6 +104,19 @@ fn log(message: &'static Message, context: &dyn LogContext, upstream: &str, text
 /// The member's URL as nginx names it.
 fn url(member: &Member, target: &[u8]) -> String {
     let backend = &member.backend;
+    let address = match &backend.address {
+        BackendAddress::Unix(path) if backend.protocol == Protocol::Http1 => {
+            format!("unix:{}:", path.display())
+        }
+        BackendAddress::Unix(path) => format!("unix:{}", path.display()),
+        BackendAddress::Tcp { host, port } => format!("{host}:{port}"),
+    };
+    url_of(member, &address, target)
+}
+
+/// The URL of a member, or of its group as a whole.
+fn url_of(member: &Member, address: &str, target: &[u8]) -> String {
+    let backend = &member.backend;
     let scheme = match (backend.protocol, backend.tls.is_some()) {
         (Protocol::Http1, false) => "http",
         (Protocol::Http1, true) => "https",
@@ -88,14 +128,8 @@ fn url(member: &Member, target: &[u8]) -> String {
         (Protocol::Uwsgi, true) => "suwsgi",
         _ => "memcached",
     };
-    let mut url = match &backend.address {
-        BackendAddress::Unix(path) => format!("{scheme}://unix:{}", path.display()),
-        BackendAddress::Tcp { host, port } => format!("{scheme}://{host}:{port}"),
-    };
+    let mut url = format!("{scheme}://{address}");
     if backend.protocol == Protocol::Http1 {
-        if matches!(backend.address, BackendAddress::Unix(_)) {
-            url.push(':');
-        }
         url.push_str(&String::from_utf8_lossy(target));
     }
     url

@@ -92,7 +92,7 @@ impl Gateway {
             }
             attempts.fail(status_of_attempt(&failure), clock::monotonic_precise_ns);
             if error_log::speaks_nginx() {
-                nginx_words::log_failed(exchange, call, Some(member), &failure);
+                nginx_words::log_failed(exchange, call, (group, Some(member)), &failure);
             }
             if counts(&failure, group) && !member.ignores_errors {
                 fail(group, member);
@@ -428,7 +428,7 @@ fn nobody(
     failure: Failure,
 ) -> (Failure, String) {
     if error_log::speaks_nginx() {
-        nginx_words::log_failed(exchange, call, None, &failure);
+        nginx_words::log_failed(exchange, call, (group, None), &failure);
     }
     let (attempts, now) = (&exchange.upstream.attempts, clock::monotonic_precise_ns);
     attempts.begin(|| (&*group.upstream.name).into(), None, now);
