@@ -631,7 +631,7 @@ struct Relay {
     has_content: bool,
     read_rate: Option<NonZeroU64>,
     drops_trailers: bool,
-    /// What is here already tells no length.
+    /// No length is told by content that is here already.
     keeps_unknown_length: bool,
 }
 

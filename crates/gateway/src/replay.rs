@@ -22,7 +22,7 @@ pub struct Replay(Rc<RefCell<Source>>);
 struct Source {
     inner: Box<dyn RequestBody>,
     length: Option<u64>,
-    /// What has been read; `None`: too much to be kept.
+    /// Content that has been read; `None`: too much to be kept.
     chunks: Option<Vec<Chunk>>,
     bytes: usize,
     has_ended: bool,

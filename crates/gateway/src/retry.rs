@@ -55,7 +55,7 @@ impl Gateway {
                 Some(at) => at,
                 None => match group.choose(&Choice::of(exchange, &group.upstream), &tried) {
                     Ok(at) => at,
-                    Err(failure) => return Err(nobody(exchange, call, group, failure)),
+                    Err(failure) => return Err(no_member(exchange, call, group, failure)),
                 },
             };
             let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at))
@@ -90,14 +90,7 @@ impl Gateway {
                 again = Some(at);
                 continue;
             }
-            attempts.fail(status_of_attempt(&failure), clock::monotonic_precise_ns);
-            if error_log::speaks_nginx() {
-                nginx_words::log_failed(exchange, call, (group, Some(member)), &failure);
-            }
-            if counts(&failure, group) && !member.ignores_errors {
-                fail(group, member);
-                nginx_words::log_disabled(exchange, call, group, member);
-            }
+            fail_attempt(exchange, call, (group, member), &failure);
             tried.push(at);
             let may_resend = failure.is_before_request()
                 || may_resend(exchange, group) && counts(&failure, group);
@@ -292,10 +285,8 @@ impl Gateway {
             );
         }
         let target = target_at(member, call);
-        let path = target
-            .split(|byte| *byte == b'?')
-            .next()
-            .unwrap_or_default();
+        let path = target.split(|byte| *byte == b'?').next();
+        let path = path.unwrap_or_default();
         let request = ProgramRequest {
             variables: &variables,
             content_length,
@@ -413,6 +404,24 @@ fn is_too_large(member: &Member, head: &ResponseHead) -> bool {
     bytes as u64 > bytes_max
 }
 
+/// Notes that a member did not answer.
+fn fail_attempt(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    (group, member): (&Group, &Member),
+    failure: &Failure,
+) {
+    let attempts = &exchange.upstream.attempts;
+    attempts.fail(status_of_attempt(failure), clock::monotonic_precise_ns);
+    if error_log::speaks_nginx() {
+        nginx_words::log_failed(exchange, call, (group, Some(member)), failure);
+    }
+    if counts(failure, group) && !member.ignores_errors {
+        fail(group, member);
+        nginx_words::log_disabled(exchange, call, group, member);
+    }
+}
+
 /// Notes for rules that a member is asked.
 fn begin_attempt(exchange: &Exchange, member: &Member) {
     let attempts = &exchange.upstream.attempts;
@@ -421,7 +430,7 @@ fn begin_attempt(exchange: &Exchange, member: &Member) {
 }
 
 /// No member may be asked: the name of the group stands for all.
-fn nobody(
+fn no_member(
     exchange: &Exchange,
     call: &UpstreamRequest,
     group: &Group,

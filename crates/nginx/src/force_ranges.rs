@@ -67,28 +67,7 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
                 byteranges::response(boundaries, kind.as_deref(), fields, &content, &ranges)
             });
         }
-        RangeOutcome::Unsatisfiable => {
-            response.status = Status::RANGE_NOT_SATISFIABLE;
-            response.body = Body::Empty;
-            let value = format!("bytes */{length}");
-            let fields = response.fields_mut();
-            fields.set("Content-Range", value.into_bytes());
-            for name in [
-                "Content-Type",
-                "Content-Length",
-                "Content-Encoding",
-                "Last-Modified",
-                "ETag",
-                "Accept-Ranges",
-            ] {
-                fields.remove(name);
-            }
-            let page = pages::page(
-                std::mem::replace(response, Response::new(Status::OK)),
-                product,
-            );
-            *response = page;
-        }
+        RangeOutcome::Unsatisfiable => refuse(response, length, product),
         RangeOutcome::One(range) => {
             let source = as_stream(std::mem::take(&mut response.body));
             response.status = Status::PARTIAL_CONTENT;
@@ -101,6 +80,27 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
             fields.remove("Accept-Ranges");
         }
     }
+}
+
+/// Makes the page of a range that is not there.
+fn refuse(response: &mut Response, length: u64, product: &str) {
+    let mut page = std::mem::replace(response, Response::new(Status::OK));
+    page.status = Status::RANGE_NOT_SATISFIABLE;
+    page.body = Body::Empty;
+    let value = format!("bytes */{length}");
+    let fields = page.fields_mut();
+    fields.set("Content-Range", value.into_bytes());
+    for name in [
+        "Content-Type",
+        "Content-Length",
+        "Content-Encoding",
+        "Last-Modified",
+        "ETag",
+        "Accept-Ranges",
+    ] {
+        fields.remove(name);
+    }
+    *response = pages::page(page, product);
 }
 
 thread_local! {

@@ -141,7 +141,7 @@ pub struct UpstreamState {
     pub is_replaced: bool,
     /// A response that a program has delegated to this server.
     pub internal_redirect: Option<Box<InternalRedirect>>,
-    /// Where a program wanted the request to go, which is no path of ours.
+    /// Target of a redirect by a program that is no path of ours.
     pub refused_redirect: Option<Box<[u8]>>,
     /// Fields of an upstream's response that another one has taken the place of, or that steer this
     /// server.

@@ -31,7 +31,7 @@ pub struct UpstreamAttempt {
     pub counts: Rc<AttemptCounts>,
 }
 
-/// What passes while the member is talked to.
+/// Counts of bytes that pass while the member is talked to.
 #[derive(Debug, Default)]
 pub struct AttemptCounts {
     pub sent_bytes: Cell<u64>,
@@ -49,7 +49,7 @@ impl AttemptCounts {
     }
 }
 
-/// What a log or a variable tells of each attempt.
+/// Fact that a log or a variable tells of each attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptValue {
     Address,

@@ -170,15 +170,15 @@ pub struct Trust {
     pub files: Option<Arc<SendFiles>>,
     /// Removes untrusted control fields from responses to the client.
     pub hides: bool,
-    /// Of nginx's, those that are not followed all the same (`proxy_ignore_headers`).
+    /// Names of nginx's fields that are not followed all the same (`proxy_ignore_headers`).
     pub unheeded: Box<[Box<str>]>,
 }
 
 impl Trust {
     /// True if nginx's field of that name is followed.
     pub fn heeds(&self, name: &str) -> bool {
-        let is_it = |other: &Box<str>| other.eq_ignore_ascii_case(name);
-        self.accel && !self.unheeded.iter().any(is_it)
+        let mut unheeded = self.unheeded.iter();
+        self.accel && !unheeded.any(|other| other.eq_ignore_ascii_case(name))
     }
 }
 
