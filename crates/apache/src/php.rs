@@ -172,6 +172,7 @@ fn call(
             litespeed: true,
             files: base.send_files.clone(),
             hides: true,
+            unheeded: Box::default(),
         },
         None => local.xsendfile.trust(true),
     };

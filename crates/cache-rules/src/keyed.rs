@@ -13,6 +13,8 @@ use saker_http::{Fields, Status, date::parse_date};
 pub struct Terms {
     /// HEAD is asked for as GET, so that both have one entry.
     pub converts_head: bool,
+    /// POST has entries like GET: its key is what tells the two, and contents, apart.
+    pub caches_post: bool,
     /// Keys tell GET from HEAD.
     pub keys_have_method: bool,
     /// Lifetimes of responses that say none, in the order of the configuration.

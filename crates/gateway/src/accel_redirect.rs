@@ -30,7 +30,7 @@ use std::{
 };
 
 /// Fields that [`steer`] takes.
-const STEERING: NameSet = NameSet::of(&[
+pub const STEERING: NameSet = NameSet::of(&[
     "x-accel-charset",
     "x-accel-limit-rate",
     "x-accel-buffering",
@@ -88,13 +88,28 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     }
     let is_success = head.status == Status::OK;
     let fields = &mut head.fields;
-    if let Some(charset) = taken(fields, "X-Accel-Charset", trust.accel, trust.hides) {
+    if let Some(charset) = taken(
+        fields,
+        "X-Accel-Charset",
+        trust.heeds("X-Accel-Charset"),
+        trust.hides,
+    ) {
         set_charset(fields, &charset);
     }
-    steering.rate =
-        taken(fields, "X-Accel-Limit-Rate", trust.accel, trust.hides).and_then(|text| rate(&text));
-    steering.is_unbuffered =
-        taken(fields, "X-Accel-Buffering", trust.accel, trust.hides).and_then(|text| is_no(&text));
+    steering.rate = taken(
+        fields,
+        "X-Accel-Limit-Rate",
+        trust.heeds("X-Accel-Limit-Rate"),
+        trust.hides,
+    )
+    .and_then(|text| rate(&text));
+    steering.is_unbuffered = taken(
+        fields,
+        "X-Accel-Buffering",
+        trust.heeds("X-Accel-Buffering"),
+        trust.hides,
+    )
+    .and_then(|text| is_no(&text));
     steering.order =
         taken(fields, "X-LiteSpeed-Location", trust.litespeed, trust.hides).map(Order::LiteSpeed);
     let files = trust.files.as_ref();
@@ -103,7 +118,12 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     {
         steering.order = files.map(|files| Order::File(name, Arc::clone(files)));
     }
-    if let Some(path) = taken(fields, "X-Accel-Redirect", trust.accel, trust.hides) {
+    if let Some(path) = taken(
+        fields,
+        "X-Accel-Redirect",
+        trust.heeds("X-Accel-Redirect"),
+        trust.hides,
+    ) {
         steering.order = Some(Order::Accel(path));
     }
     steering

@@ -38,8 +38,11 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
         fields.append("Via", forward::via(Version::Http11, call));
     }
     // A Location alone is a redirect (RFC 3875 section 6.2.3), but not to everybody.
+    let is_redirect = manner.is_like_nginx && fields.has("Location");
     let status = if head.is_status_said || manner.follows_locations {
         head.status
+    } else if is_redirect {
+        Status::FOUND
     } else {
         Status::OK
     };

@@ -18,11 +18,13 @@ use crate::{
 };
 use saker_cgi::{Broken, Event, Fault, ProgramRequest};
 use saker_http::Method;
-use saker_pipeline::{Chunk, NoBody, RequestBody, RequestLogContext};
+use saker_net::clock;
+use saker_pipeline::{AttemptCounts, Chunk, NoBody, RequestBody, RequestLogContext};
 use std::{
     any::Any,
     io,
     ops::Range,
+    rc::Rc,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -47,6 +49,8 @@ pub struct Terms {
     pub client: RequestLogContext,
     /// FastCGI: texts of the error stream that make the response an invalid one.
     pub caught_errors: Arc<[Box<str>]>,
+    /// For variables about the attempt.
+    pub counts: Option<Rc<AttemptCounts>>,
 }
 
 impl Terms {
@@ -58,6 +62,7 @@ impl Terms {
             ping_ms: None,
             client,
             caught_errors: Arc::default(),
+            counts: None,
         }
     }
 }
@@ -88,6 +93,7 @@ pub struct ConnectionExchange {
     log: LogLines,
     /// Texts of the error stream that make the response an invalid one.
     caught_errors: Arc<[Box<str>]>,
+    counts: Option<Rc<AttemptCounts>>,
     has_head: bool,
     pub hints: Hints,
 }
@@ -126,6 +132,7 @@ impl ConnectionExchange {
             context: context.clone(),
             log: LogLines::new(terms.client, Source::Server),
             caught_errors: terms.caught_errors,
+            counts: terms.counts,
             has_head: false,
             hints: Hints::default(),
         }))
@@ -292,6 +299,9 @@ impl ConnectionExchange {
             range.end = range.start + wanted;
             *left -= wanted as u64;
         }
+        if let Some(counts) = &self.counts {
+            AttemptCounts::add(&counts.content_bytes, range.len());
+        }
         Ok(Some(UpstreamEvent::Content(self.input.run(from, range))))
     }
 
@@ -301,6 +311,9 @@ impl ConnectionExchange {
             return Err(Failure::Length);
         }
         self.limit.end();
+        if let Some(counts) = &self.counts {
+            counts.ended_ns.set(Some(clock::monotonic_precise_ns()));
+        }
         let is_quiet = self.is_end_told && self.has_sent_all() && self.input.unused().is_empty();
         self.content = None;
         if let Some(mut connection) = self.connection.take() {
@@ -349,6 +362,9 @@ impl ConnectionExchange {
                     self.connection
                         .iter()
                         .for_each(|connection| connection.count_sent(bytes));
+                    if let Some(counts) = &self.counts {
+                        AttemptCounts::add(&counts.sent_bytes, bytes);
+                    }
                     has_sent = true;
                 }
                 Poll::Pending => return Ok(has_sent),
@@ -459,6 +475,9 @@ impl ConnectionExchange {
             && let Some(connection) = &mut self.connection
         {
             connection.count_received(bytes);
+            if let Some(counts) = &self.counts {
+                AttemptCounts::add(&counts.received_bytes, bytes);
+            }
             connection.hear();
         }
         read
@@ -484,6 +503,11 @@ impl ConnectionExchange {
 
 impl Drop for ConnectionExchange {
     fn drop(&mut self) {
+        if let Some(counts) = self.counts.as_ref().filter(|_| self.has_head) {
+            let ended_ns = counts.ended_ns.get();
+            let now = || Some(clock::monotonic_precise_ns());
+            counts.ended_ns.set(ended_ns.or_else(now));
+        }
         self.context.keep_out_buffer(std::mem::take(&mut self.out));
     }
 }

@@ -363,6 +363,7 @@ impl Gateway {
             upstream.drain().await;
             return self.follow(exchange, call, &location);
         }
+        keep_fields(exchange, call, &head);
         let Steering {
             order,
             is_unbuffered,
@@ -406,6 +407,7 @@ impl Gateway {
             has_content,
             read_rate: call.manner.read_rate,
             drops_trailers: call.manner.drops_trailers,
+            keeps_unknown_length: call.manner.is_like_nginx && length.is_none(),
         };
         response.body = self.body(exchange, upstream, relay, busy).await;
         Handled::Answered(response)
@@ -420,9 +422,10 @@ impl Gateway {
         busy: Option<Busy>,
     ) -> Body {
         let (length, has_content) = (relay.length, relay.has_content);
-        let read = match relay.read_rate.filter(|_| has_content) {
-            None => ahead(&mut upstream, length.filter(|_| has_content)),
-            Some(_) => Err(Box::default()),
+        let is_kept_back = has_content && (relay.read_rate.is_some() || relay.keeps_unknown_length);
+        let read = match is_kept_back {
+            false => ahead(&mut upstream, length.filter(|_| has_content)),
+            true => Err(Box::default()),
         };
         match read {
             Ok(whole) if has_content => Body::Memory(whole),
@@ -463,6 +466,11 @@ impl Gateway {
             Order::Accel(path) | Order::LiteSpeed(path) if answer::follow(&path, exchange) => {
                 exchange.upstream.internal_redirect = Some(Box::new(handed));
                 Handled::Restart
+            }
+            Order::Accel(path) if call.manner.is_like_nginx => {
+                exchange.upstream.internal_redirect = Some(Box::new(handed));
+                exchange.upstream.refused_redirect = Some(path.into());
+                Handled::Answered(Response::new(Status::NOT_FOUND))
             }
             Order::Accel(path) | Order::LiteSpeed(path) => {
                 let path = String::from_utf8_lossy(&path);
@@ -560,6 +568,16 @@ impl Forwarder for Gateway {
     }
 }
 
+/// Keeps the fields of a head for rules that ask for them when they are gone.
+fn keep_fields(exchange: &mut Exchange, call: &UpstreamRequest, head: &ResponseHead) {
+    let is_gone = || {
+        head.fields.may_have(accel_redirect::STEERING)
+            || answer::is_overridden(head.status, &call.manner)
+    };
+    let fields = (call.manner.is_like_nginx && is_gone()).then(|| Box::new(head.fields.clone()));
+    exchange.upstream.left_fields = fields;
+}
+
 /// Takes from a head what is meant for this server; what is included in a page steers nothing.
 fn steering(head: &mut ResponseHead, call: &UpstreamRequest) -> Steering {
     match &call.script {
@@ -613,6 +631,8 @@ struct Relay {
     has_content: bool,
     read_rate: Option<NonZeroU64>,
     drops_trailers: bool,
+    /// No length is told by content that is here already.
+    keeps_unknown_length: bool,
 }
 
 /// A response body that is still coming, with its places at the upstream.
@@ -737,11 +757,14 @@ fn explain(exchange: &mut Exchange, call: &UpstreamRequest) {
 }
 
 fn refusal(exchange: &Exchange, failure: &Failure, status: Status, complaint: &str) -> Response {
-    error_log::log_about(
-        &message::PROGRAM_FAILED,
-        exchange,
-        format_args!("{complaint}"),
-    );
+    // In nginx's words it was said when it happened.
+    if !error_log::speaks_nginx() {
+        error_log::log_about(
+            &message::PROGRAM_FAILED,
+            exchange,
+            format_args!("{complaint}"),
+        );
+    }
     let mut response = Response::new(status);
     if let Some(seconds) = failure.retry_after_s() {
         response

@@ -6,7 +6,10 @@
 //! besides (`saker_php`'s `output`); [`heard`] tells the two apart.
 
 use saker_pipeline::RequestLogContext;
-use saker_telemetry::{error_log, heard, httpd_message, message};
+use saker_telemetry::{
+    error_log, heard, httpd_message,
+    message::{self, Level},
+};
 
 /// Longer messages are cut.
 const MESSAGE_BYTES_MAX: usize = 7 << 10;
@@ -82,6 +85,14 @@ fn write(client: &RequestLogContext, source: &Source, message: &[u8]) {
                 format_args!("stderr from {name}: {shown}"),
             );
         }
+        (Source::Server, false) if error_log::speaks_nginx() => error_log::log_nginx(
+            &message::PROGRAM_SAID,
+            Level::Error,
+            client,
+            format_args!(
+                "FastCGI sent in stderr: \"{shown}\" while reading response header from upstream"
+            ),
+        ),
         (Source::Server, false) => {
             error_log::log_about(&message::PROGRAM_SAID, client, format_args!("{shown}"))
         }

@@ -177,6 +177,7 @@ fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
         litespeed: is_trusted,
         files,
         hides: true,
+        unheeded: Box::default(),
     }
 }
 

@@ -14,9 +14,10 @@ use crate::{
     gateway::{Busy, Gateway, UpstreamResponse},
     hints::Hints,
     http2::{self, StreamExchange},
-    native,
+    native, nginx_words,
     ping::ping,
     pool::{Connection, KeptLimits, Pool},
+    replay::Replay,
     request_buffering::{RequestBuffering, buffer_request},
     spool::Bounds,
     upstream_exchange::UpstreamExchange,
@@ -44,6 +45,7 @@ impl Gateway {
             let buffered = Box::pin(buffer_request(content, buffering, self.room(exchange))).await;
             content = buffered.map_err(|failure| (failure, group.upstream.name.to_string()))?;
         }
+        let replay = replay_of(exchange, call, group, &mut content);
         let mut content = Some(content);
         let (mut tried, mut again) = (Vec::new(), None);
         let begun_ms = clock::monotonic_ms();
@@ -51,9 +53,10 @@ impl Gateway {
             let is_fresh = again.is_some();
             let at = match again.take() {
                 Some(at) => at,
-                None => group
-                    .choose(&Choice::of(exchange, &group.upstream), &tried)
-                    .map_err(|failure| (failure, group.upstream.name.to_string()))?,
+                None => match group.choose(&Choice::of(exchange, &group.upstream), &tried) {
+                    Ok(at) => at,
+                    Err(failure) => return Err(no_member(exchange, call, group, failure)),
+                },
             };
             let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at))
             else {
@@ -64,11 +67,13 @@ impl Gateway {
             let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {
-                    end_attempt(exchange, head.status, head.length);
+                    let attempts = &exchange.upstream.attempts;
+                    attempts.answer(head.status, clock::monotonic_precise_ns);
                     note(group, member, head.status);
                     let is_retried = is_retried(exchange, group, head.status)
                         && has_more(group, tried.len() + 1, begun_ms);
-                    if is_retried && let Some(kept) = upstream.take_content() {
+                    let mut kept = || upstream.take_content().or_else(|| replay.as_ref()?.view());
+                    if is_retried && let Some(kept) = kept() {
                         content = Some(kept);
                         tried.push(at);
                         log_next(exchange, pool, format_args!("status {}", head.status.0));
@@ -78,18 +83,18 @@ impl Gateway {
                 }
                 Err(failed) => failed,
             };
-            end_attempt(exchange, status_of_attempt(&failure), None);
+            let attempts = &exchange.upstream.attempts;
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
+                attempts.forget();
                 again = Some(at);
                 continue;
             }
-            if counts(&failure, group) && !member.ignores_errors {
-                fail(group, member);
-            }
+            fail_attempt(exchange, call, (group, member), &failure);
             tried.push(at);
             let may_resend = failure.is_before_request()
                 || may_resend(exchange, group) && counts(&failure, group);
+            content = content.or_else(|| replay.as_ref()?.view());
             if content.is_none() || !may_resend || !has_more(group, tried.len(), begun_ms) {
                 return Err((failure, pool.backend.to_string()));
             }
@@ -181,7 +186,7 @@ impl Gateway {
                 given,
                 has_content,
                 timeout_ms(call, member),
-                &self.context,
+                (&self.context, exchange.upstream.attempts.counts()),
             )))),
             Err(_) => {
                 *content = Some(given);
@@ -280,10 +285,8 @@ impl Gateway {
             );
         }
         let target = target_at(member, call);
-        let path = target
-            .split(|byte| *byte == b'?')
-            .next()
-            .unwrap_or_default();
+        let path = target.split(|byte| *byte == b'?').next();
+        let path = path.unwrap_or_default();
         let request = ProgramRequest {
             variables: &variables,
             content_length,
@@ -313,6 +316,7 @@ impl Gateway {
             ping_ms,
             client: exchange.log_context(),
             caught_errors: Arc::clone(&member.tuning.caught_errors),
+            counts: exchange.upstream.attempts.counts(),
         };
         ConnectionExchange::begin(
             connection,
@@ -354,7 +358,9 @@ fn fill_variables(
 /// A member has said a head: it is well, unless that status counts as a failure.
 fn note(group: &Group, member: &Member, status: Status) {
     if group.upstream.failure_statuses.contains(&status.0) {
-        fail(group, member);
+        if !member.ignores_errors {
+            fail(group, member);
+        }
     } else if member.state.succeed() {
         member.state.come_back(clock::monotonic_ms());
     }
@@ -398,6 +404,24 @@ fn is_too_large(member: &Member, head: &ResponseHead) -> bool {
     bytes as u64 > bytes_max
 }
 
+/// Notes that a member did not answer.
+fn fail_attempt(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    (group, member): (&Group, &Member),
+    failure: &Failure,
+) {
+    let attempts = &exchange.upstream.attempts;
+    attempts.fail(status_of_attempt(failure), clock::monotonic_precise_ns);
+    if error_log::speaks_nginx() {
+        nginx_words::log_failed(exchange, call, (group, Some(member)), failure);
+    }
+    if counts(failure, group) && !member.ignores_errors {
+        fail(group, member);
+        nginx_words::log_disabled(exchange, call, group, member);
+    }
+}
+
 /// Notes for rules that a member is asked.
 fn begin_attempt(exchange: &Exchange, member: &Member) {
     let attempts = &exchange.upstream.attempts;
@@ -405,10 +429,20 @@ fn begin_attempt(exchange: &Exchange, member: &Member) {
     attempts.begin(|| address_of(member), member.route.as_deref(), now);
 }
 
-/// Notes the status of the member's response, or of its failure.
-fn end_attempt(exchange: &Exchange, status: Status, length: Option<u64>) {
-    let attempts = &exchange.upstream.attempts;
-    attempts.end(status, length, clock::monotonic_precise_ns);
+/// No member may be asked: the name of the group stands for all.
+fn no_member(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    group: &Group,
+    failure: Failure,
+) -> (Failure, String) {
+    if error_log::speaks_nginx() {
+        nginx_words::log_failed(exchange, call, (group, None), &failure);
+    }
+    let (attempts, now) = (&exchange.upstream.attempts, clock::monotonic_precise_ns);
+    attempts.begin(|| (&*group.upstream.name).into(), None, now);
+    attempts.fail(status_of_attempt(&failure), now);
+    (failure, group.upstream.name.to_string())
 }
 
 /// True if another member is asked after this status.
@@ -440,6 +474,9 @@ fn has_more(group: &Group, tried: usize, begun_ms: u64) -> bool {
 }
 
 fn log_next(exchange: &Exchange, pool: &Pool, reason: std::fmt::Arguments<'_>) {
+    if error_log::speaks_nginx() {
+        return;
+    }
     error_log::log_about(
         &message::PROGRAM_FAILED,
         exchange,
@@ -453,6 +490,26 @@ fn address_of(member: &Member) -> Rc<str> {
         BackendAddress::Unix(path) => format!("unix:{}", path.display()).into(),
         BackendAddress::Tcp { host, port } => format!("{host}:{port}").into(),
     }
+}
+
+/// Keeps the content for further members, where requests that one has got are sent to others.
+fn replay_of(
+    exchange: &Exchange,
+    call: &UpstreamRequest,
+    group: &Group,
+    content: &mut Box<dyn RequestBody>,
+) -> Option<Replay> {
+    let is_kept = call.manner.is_like_nginx
+        && call.manner.spools_request
+        && group.pools.len() > 1
+        && !content.is_end()
+        && may_resend(exchange, group);
+    if !is_kept {
+        return None;
+    }
+    let replay = Replay::new(std::mem::replace(content, Box::new(NoBody)));
+    *content = replay.view().unwrap_or_else(|| Box::new(NoBody));
+    Some(replay)
 }
 
 /// True if the time for further members is over.

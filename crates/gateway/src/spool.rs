@@ -13,9 +13,11 @@
 use crate::{
     exchange_context::{READ_BYTES_MAX, TURN_BYTES_MAX, UpstreamEvent},
     failure::Failure,
+    nginx_words,
     read_rate::ReadRate,
     upstream_exchange::UpstreamExchange,
 };
+use saker_cgi::Fault;
 use saker_files::{
     BufferFile, BufferFiles,
     buffer_files::{ClientKey, Share},
@@ -297,16 +299,20 @@ impl Pump {
             }
             Ok(UpstreamEvent::End) => Ok(()),
             Ok(UpstreamEvent::Head(_) | UpstreamEvent::Switched(_)) => {
-                Err("a second response head".to_owned())
+                Err(Failure::Broken(Fault::SecondHead.into()))
             }
-            Err(failure) => Err(failure.to_string()),
+            Err(failure) => Err(failure),
         };
-        if let Err(reason) = &outcome {
-            error_log::log_about(
+        match &outcome {
+            Ok(()) => {}
+            Err(failure) if error_log::speaks_nginx() => {
+                nginx_words::log_cut(&self.client, &self.name, failure);
+            }
+            Err(failure) => error_log::log_about(
                 &message::PROGRAM_CUT,
                 &self.client,
-                format_args!("{}: {reason}", self.name),
-            );
+                format_args!("{}: {failure}", self.name),
+            ),
         }
         spool.outcome = Some(outcome.map_err(drop));
         spool.wake_reader();

@@ -137,7 +137,11 @@ fn cache_store(zones: &[Arc<Zone>]) -> CacheStore {
 fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerSettings {
     let is_root = setup.is_root;
     ServerSettings {
-        workers: process.workers.map_or(Workers::Auto, Workers::Count),
+        workers: match process.has_worker_per_core {
+            true => Workers::Auto,
+            // As by nginx: one, where nothing is said.
+            false => Workers::Count(process.workers.unwrap_or(1)),
+        },
         user: match (&process.user, is_root) {
             (Some(user), true) => Some(user.clone()),
             (None, true) => Some("nobody".to_owned()),

@@ -202,10 +202,6 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
             .any(|param| param.name.eq_ignore_ascii_case(wanted))
     };
     let is_http = pass.gateway == Gateway::Proxy;
-    let ignores = |wanted: &str| {
-        let ignored = conf.ignored.as_deref().unwrap_or_default();
-        ignored.iter().any(|name| name.eq_ignore_ascii_case(wanted))
-    };
     ProxyOptions {
         adds_forwarded: false,
         is_unbuffered: conf.is_buffered == Some(false),
@@ -218,10 +214,11 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
         read_rate: constant_rate(conf),
         follows_locations: false,
         keeps_dates: true,
+        is_like_nginx: true,
         upgrades: is_http && has_param("upgrade"),
         trust: Trust {
-            accel: !ignores("X-Accel-Redirect"),
-            hides: true,
+            accel: true,
+            unheeded: conf.ignored.as_deref().unwrap_or_default().into(),
             ..Trust::default()
         },
         ..ProxyOptions::default()

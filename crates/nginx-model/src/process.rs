@@ -18,8 +18,10 @@ pub struct Process {
     pub group: Option<String>,
     pub pid_file: PathBuf,
     pub is_daemon: bool,
-    /// `None`: one per core.
+    /// `None`: one.
     pub workers: Option<usize>,
+    /// `worker_processes auto`
+    pub has_worker_per_core: bool,
     pub connections: Option<u64>,
     /// Target and level.
     pub error_log: Option<(String, String)>,
@@ -82,7 +84,7 @@ impl Process {
             }
             "pid" => self.pid_file = prefix.join(text),
             "daemon" => self.is_daemon = flag(directive)?,
-            "worker_processes" if text == "auto" => self.workers = None,
+            "worker_processes" if text == "auto" => self.has_worker_per_core = true,
             "worker_processes" => {
                 self.workers = Some(
                     text.parse()

@@ -48,7 +48,7 @@ and variables follow nginx's documentation; a suite compares the answers with th
   `Transfer-Encoding`, `Content-Length`.
 - Responses with 206 have `Accept-Ranges`, those with 304 have no `Last-Modified`, and boundaries between parts
   of several ranges can't be guessed.
-- `$pipe` is always `.`, and `$upstream_bytes_sent` and `$upstream_bytes_received` have no value in `http`.
+- `$pipe` is always `.`.
   `$sent_http_connection` and `$request_completion` have their values in access logs, and the first is what
   was sent, where nginx's logs say `close` of connections that are kept.
 - Entity tags have another form.
@@ -56,23 +56,26 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - Request fields whose names are no tokens are refused with 400; `Host` must be valid. Names with other
   characters than letters, digits, and hyphens stay away from upstreams, as `ignore_invalid_headers`
   says; variables show them.
-- Upstreams get requests in HTTP/1.1 on connections that are kept, unless `proxy_http_version 1.0`,
-  `fastcgi_keep_conn off`, or `keepalive` say otherwise. Names without variables and `resolve` are
+- Connections to the servers of an `upstream` block are kept, and those of programs, unless
+  `proxy_http_version 1.0`, `fastcgi_keep_conn off`, or `keepalive` say otherwise; connections to the plain address
+  of a `proxy_pass` or `grpc_pass` serve one request. Requests are of HTTP/1.1. A request that hits the end of a
+  kept connection goes to the same server again, of which variables tell nothing. Names without variables and `resolve` are
   resolved by the system, again when they expire.
 - `resolver` is asked for names in variables, and for servers with `resolve` or `service`; each address
   is a member of its own. An answer counts only for the name in question, and for what its aliases lead
   to. A group without `zone` is resolved, too, and goes on with its last addresses where its names
   can't be resolved again. Its first request waits for them.
 - Without `*_buffer_size`, the head of a response may have 64 KiB (128 KiB from programs).
-- `*_next_upstream` sends a request with content to another member only if no member got any of it.
-- `$upstream_response_time` ends with the head of the response, `$upstream_response_length` is what
-  the head says, and addresses are those of the configuration.
+- `*_next_upstream` sends a request whose content a member got to another one if it has at most 1 MiB of
+  content, and `*_request_buffering` is on.
+- Addresses in `$upstream_addr` are those of the configuration. Times, lengths, and bytes are those of the
+  whole exchange in access logs, and of what has passed until then elsewhere.
 - `keepalive_*` and `chunked_transfer_encoding` are about HTTP/1; where a location differs from `http`,
   it is evaluated for each request.
 - Keys of `ssl_session_ticket_key` open the tickets of all servers; a ticket is bound to its server's
   policy all the same.
 - `error_log` of a server gets the lines about its requests. Locations and streams have no error log of their
-  own, of several in one block the last gets all lines, and `crit`, `alert`, and `emerg` are `error`.
+  own, of several in one block the last gets all lines, and logs at `crit`, `alert`, or `emerg` get the lines of `error`, too.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
 - Files of an `access_log` with variables in its path stay below the directory before the first
@@ -129,9 +132,9 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - An entry is kept for `inactive` after its lifetime, and for a week where `*_cache_use_stale` may use
   it, so that it outlasts a failure of the upstream.
 - `*_cache` without `*_cache_key` is refused, except for `proxy_cache`: all requests would get one
-  response. So is a key with the content of the request.
-- Responses to POST are not cached, and neither are responses that Saker makes because no upstream
-  answered.
+  response. So is a key with `$request_body_file`.
+- A response to a POST whose key has `$request_body` is cached if the content fits into
+  `client_body_buffer_size`. Responses that Saker makes because no upstream answered are not cached.
 - A response that could not be stored is not waited for again for two seconds (`*_cache_lock`).
 
 ## Content
@@ -139,7 +142,6 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - `sub_filter`, `ssi`, and `add_before_body` leave content that is encoded as it is; `gunzip` decodes
   it before. Conditions of SSI may be nested. Includes are asked for one after the other.
 - Copies of `mirror` have at most 1 MiB of content; requests with more are copied without it.
-- Values of memcached have no ranges.
 - `slice` asks for one part after the other. A part of another version than the first breaks the
   response off.
 - `proxy_store` needs a directory, or `$document_root` or `$realpath_root`, before its first other
@@ -149,7 +151,7 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - Films begin with a key frame, whatever `mp4_start_key_frame` says; an edit list hides what lies before
   the time that is asked for.
 - Charsets have no variables. Content is converted after `sub_filter` and before SSI.
-- `*_force_ranges` sends one range at a time; who asks for several gets the whole response. Without
+- `*_force_ranges` sends several ranges of cached responses alone, as nginx does. Without
   `max_ranges`, a response has at most 2,000 ranges.
 
 ## Requests that no cached answer serves

@@ -132,7 +132,9 @@ impl Request<'_> {
                 self.depends_on_request();
                 let content = self.state.content.as_ref();
                 let value = content.map(|content| content.to_vec());
-                self.state.wants_content |= value.is_none();
+                // No content is a value that is known.
+                let is_unread = value.is_none() && !self.exchange.body.is_end();
+                self.state.wants_content |= is_unread;
                 value
             }
             _ => self.uncacheable(builtin),
@@ -172,7 +174,9 @@ impl Request<'_> {
             | Builtin::UpstreamConnectTime
             | Builtin::UpstreamHeaderTime
             | Builtin::UpstreamResponseTime
-            | Builtin::UpstreamResponseLength => self.upstream_value(builtin),
+            | Builtin::UpstreamResponseLength
+            | Builtin::UpstreamBytesSent
+            | Builtin::UpstreamBytesReceived => self.upstream_value(builtin),
             Builtin::LimitRate => Some(match &self.state.limit_rate {
                 Some(rate) => {
                     let rate = std::str::from_utf8(rate).ok();

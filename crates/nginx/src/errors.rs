@@ -6,10 +6,11 @@
 //! `recursive_error_pages` says so.
 //! Out of scope: built-in pages (`pages`).
 
-use crate::{clients, pages, request::Request};
+use crate::{clients, log_lines, pages, request::Request};
 use saker_http::{Method, RequestHead, Status};
 use saker_nginx_model::modules::core::ErrorPage;
 use saker_pipeline::{Body, NoBody, OriginalRequest, Response, Verdict};
+use saker_telemetry::message::{self, Level};
 use std::sync::Arc;
 
 /// Redirects internally to a path with arguments, or to a named location.
@@ -90,6 +91,11 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
         response.status = Status::BAD_GATEWAY;
         response.fields_mut().remove("Retry-After");
     }
+    if let Some(target) = request.exchange.upstream.refused_redirect.take()
+        && refused(request, &target, response)
+    {
+        return true;
+    }
     let status = response.status.0;
     if !(300..=599).contains(&status)
         || matches!(status, 304)
@@ -135,6 +141,30 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     };
     request.state.error_status = page.status.map_or(Some(shown), kept);
     apply(request, page, response)
+}
+
+/// A redirect of an upstream to a named location, or to what is no path. Returns true if the phases
+/// are to run for it.
+fn refused(request: &mut Request<'_>, target: &[u8], response: &mut Response) -> bool {
+    if !target.starts_with(b"@") {
+        let text = format!(
+            "unsafe URI \"{}\" was detected while reading response header from upstream",
+            log_lines::shown(target)
+        );
+        request.log(&message::NGINX_CYCLE, Level::Error, text);
+        return false;
+    }
+    match redirect(request, target) {
+        Verdict::Restart => {
+            request.exchange.upstream.call = None;
+            true
+        }
+        Verdict::Answer(answer) => {
+            *response = answer;
+            false
+        }
+        Verdict::Pass => false,
+    }
 }
 
 fn apply(request: &mut Request<'_>, page: &ErrorPage, response: &mut Response) -> bool {

@@ -114,8 +114,10 @@ impl Request<'_> {
             Variable::UpstreamField(name) => {
                 self.depends_on_request();
                 let is_upstream = self.exchange.upstream.is_answered_by_program;
-                let (_, fields) = self.state.response.as_ref().filter(|_| is_upstream)?;
-                fields.first(name).map(<[u8]>::to_vec)
+                let own = self.state.response.as_ref().filter(|_| is_upstream);
+                let left = self.exchange.upstream.left_fields.as_deref();
+                let fields = left.or(own.map(|(_, fields)| fields))?;
+                joined_lines(fields, name)
             }
         }
     }
@@ -123,7 +125,7 @@ impl Request<'_> {
     /// Returns a field of the response. Before there is one, only the type of a file is known.
     fn sent_field(&mut self, name: &str) -> Option<Vec<u8>> {
         if let Some((_, fields)) = &self.state.response {
-            let value = fields.first(name).map(<[u8]>::to_vec);
+            let value = joined_lines(fields, name);
             self.depends_on_request();
             return value;
         }
@@ -385,6 +387,18 @@ pub fn murmur2(data: &[u8]) -> u32 {
     hash ^= hash >> 13;
     hash = hash.wrapping_mul(M);
     hash ^ (hash >> 15)
+}
+
+/// Returns the values of all lines of a name, with commas between them.
+fn joined_lines(fields: &Fields, name: &str) -> Option<Vec<u8>> {
+    let lines = fields.iter();
+    let mut values = lines.filter(|(own, _)| own.eq_ignore_ascii_case(name));
+    let mut value = values.next()?.1.to_vec();
+    for (_, more) in values {
+        value.extend_from_slice(b", ");
+        value.extend_from_slice(more);
+    }
+    Some(value)
 }
 
 #[cfg(test)]

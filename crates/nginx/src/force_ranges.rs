@@ -1,11 +1,15 @@
 //! `proxy_force_ranges` and its kin: parts of responses whose upstream sends them whole.
 //!
 //! Called by: `response`, for responses of upstreams.
-//! Caveat: several ranges at once get the whole response (RFC 9110 section 14.2 allows it), and so
-//! does a response without a length.
+//! Caveat: several ranges of a response that is not from a cache get the whole response (RFC 9110
+//! section 14.2 allows it), as by nginx, and so does a response without a length.
 //! Out of scope: cached responses, of which the page cache sends parts.
 
-use crate::request::Request;
+use crate::{pages, request::Request};
+use saker_content::{
+    Content,
+    byteranges::{self, Boundaries},
+};
 use saker_content_filters::as_stream;
 use saker_http::{
     Fields, KnownField, Method, Status,
@@ -14,6 +18,7 @@ use saker_http::{
     entity_tag::EntityTag,
     range::{RangeOutcome, RangeRules, resolve_by},
 };
+use saker_nginx_model::modules::upstream_conf::Gateway;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
 use std::task::{Context, Poll};
 
@@ -23,12 +28,16 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     let Some(pass) = &location.conf.upstreams.pass else {
         return;
     };
-    let is_on = location.conf.upstreams.of(pass.gateway).forces_ranges == Some(true);
+    // Values of memcached are never sent in parts by itself.
+    let is_on = location.conf.upstreams.of(pass.gateway).forces_ranges == Some(true)
+        || pass.gateway == Gateway::Memcached;
     let is_whole = response.status == Status::OK && response.tunnel.is_none();
     if !is_on || !is_whole || !request.exchange.upstream.is_answered_by_program {
         return;
     }
     let ranges_max = location.settings.files.ranges_max as usize;
+    let product = location.conf.core.product();
+    let is_cached = request.is_from_cache();
     response.fields_mut().set("Accept-Ranges", &b"bytes"[..]);
     let view = request.exchange.head.view();
     // A date of this second counts.
@@ -41,23 +50,24 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     let Some((value, length)) = wanted.zip(response.body.length()) else {
         return;
     };
-    match resolve_by(RangeRules::AsAsked, value, length, 1.min(ranges_max)) {
-        RangeOutcome::Whole | RangeOutcome::Many(_) => {}
-        RangeOutcome::Unsatisfiable => {
-            response.status = Status::RANGE_NOT_SATISFIABLE;
-            response.body = Body::Empty;
-            let value = format!("bytes */{length}");
-            let fields = response.fields_mut();
-            fields.set("Content-Range", value.into_bytes());
-            for name in [
-                "Content-Type",
-                "Content-Length",
-                "Content-Encoding",
-                "Last-Modified",
-            ] {
-                fields.remove(name);
-            }
+    let content = whole(&response.body).filter(|_| is_cached);
+    let ranges_max = match content {
+        Some(_) => ranges_max,
+        None => ranges_max.min(1),
+    };
+    match resolve_by(RangeRules::AsAsked, value, length, ranges_max) {
+        RangeOutcome::Whole => {}
+        RangeOutcome::Many(ranges) => {
+            let Some(content) = content else { return };
+            let mut fields = std::mem::take(response.fields_mut());
+            fields.remove("Accept-Ranges");
+            fields.remove("Content-Length");
+            let kind = fields.first("Content-Type").map(<[u8]>::to_vec);
+            *response = BOUNDARIES.with(|boundaries| {
+                byteranges::response(boundaries, kind.as_deref(), fields, &content, &ranges)
+            });
         }
+        RangeOutcome::Unsatisfiable => refuse(response, length, product),
         RangeOutcome::One(range) => {
             let source = as_stream(std::mem::take(&mut response.body));
             response.status = Status::PARTIAL_CONTENT;
@@ -67,7 +77,47 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
             let fields = response.fields_mut();
             fields.set("Content-Range", value.into_bytes());
             fields.remove("Content-Length");
+            fields.remove("Accept-Ranges");
         }
+    }
+}
+
+/// Makes the page of a range that is not there.
+fn refuse(response: &mut Response, length: u64, product: &str) {
+    let mut page = std::mem::replace(response, Response::new(Status::OK));
+    page.status = Status::RANGE_NOT_SATISFIABLE;
+    page.body = Body::Empty;
+    let value = format!("bytes */{length}");
+    let fields = page.fields_mut();
+    fields.set("Content-Range", value.into_bytes());
+    for name in [
+        "Content-Type",
+        "Content-Length",
+        "Content-Encoding",
+        "Last-Modified",
+        "ETag",
+        "Accept-Ranges",
+    ] {
+        fields.remove(name);
+    }
+    *response = pages::page(page, product);
+}
+
+thread_local! {
+    static BOUNDARIES: Boundaries = Boundaries::default();
+}
+
+/// Content that is here as a whole. Several ranges are taken of cached content alone.
+fn whole(body: &Body) -> Option<Content> {
+    match body {
+        Body::Memory(chunk) => Some(Content::Memory(chunk.clone())),
+        Body::File(part) => Some(Content::File {
+            file: part.file.clone(),
+            offset: part.offset,
+            length: part.length,
+            check: part.check.clone(),
+        }),
+        Body::Empty | Body::Parts(_) | Body::Stream(_) => None,
     }
 }
 

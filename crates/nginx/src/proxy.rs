@@ -7,7 +7,7 @@
 
 use crate::{
     cache::{self, Caches},
-    files, pages,
+    files, log_lines, pages,
     request::Request,
     sticky,
 };
@@ -43,7 +43,10 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         request.exchange.trace("fixups", None, || {
             "the address of the upstream is invalid".into()
         });
-        return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
+        let url = request.text(&proxied.text);
+        let text = format!("invalid URL prefix in \"{}\"", log_lines::shown(&url));
+        request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
+        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
     request
         .exchange

@@ -7,7 +7,7 @@
 
 use crate::{
     charset, clients, dav, files, force_ranges, gzip, pages, request::Request, state::State,
-    sticky, store, upstream_rewrites, user_id,
+    sticky, store, upstream_rewrites, upstream_values, user_id,
 };
 use saker_cgi::memcached;
 use saker_content_filters::as_stream;
@@ -518,19 +518,26 @@ impl BodyStream for WithTrailers {
     }
 }
 
+/// Fields of upstreams of which the first line alone counts.
+const ONCE: [&str; 8] = [
+    "Content-Type",
+    "Date",
+    "Server",
+    "Last-Modified",
+    "ETag",
+    "Expires",
+    "Accept-Ranges",
+    "Content-Encoding",
+];
+
 /// Fields of upstreams that clients do not get.
 fn hide_fields(location: &Location, response: &mut Response) {
-    const HIDDEN: [&str; 10] = [
-        "Date",
-        "Server",
-        "X-Pad",
+    const HIDDEN: [&str; 5] = [
         "X-Accel-Expires",
         "X-Accel-Redirect",
         "X-Accel-Limit-Rate",
         "X-Accel-Buffering",
         "X-Accel-Charset",
-        "Status",
-        "X-Accel-Version",
     ];
     let Some(pass) = &location.conf.upstreams.pass else {
         return;
@@ -540,10 +547,21 @@ fn hide_fields(location: &Location, response: &mut Response) {
         let list = list.as_deref().unwrap_or_default();
         list.iter().any(|known| known.eq_ignore_ascii_case(name))
     };
+    let by_protocol: &[&str] = match pass.gateway {
+        Gateway::Proxy => &["Date", "Server", "X-Pad"],
+        Gateway::Grpc => &["Date", "Server"],
+        Gateway::FastCgi | Gateway::Scgi => &["Status"],
+        _ => &[],
+    };
+    let mut had = [false; ONCE.len()];
     response.fields_mut().retain(|name| {
-        let is_hidden =
-            HIDDEN.iter().any(|known| known.eq_ignore_ascii_case(name)) || has(&conf.hidden, name);
-        !is_hidden || has(&conf.passed, name)
+        let at = ONCE.iter().position(|one| one.eq_ignore_ascii_case(name));
+        let is_again = at
+            .and_then(|at| had.get_mut(at))
+            .is_some_and(|had| std::mem::replace(had, true));
+        let is_known = |known: &&str| known.eq_ignore_ascii_case(name);
+        let is_hidden = HIDDEN.iter().chain(by_protocol).any(is_known) || has(&conf.hidden, name);
+        !is_again && (!is_hidden || has(&conf.passed, name))
     });
 }
 
@@ -601,6 +619,7 @@ fn note(request: &mut Request<'_>) {
             *decision = Request::is_true(Some(&value));
         }
     }
+    request.exchange.log.late_notes.clear();
     for log in location.conf.log.logs.as_deref().unwrap_or_default() {
         if let Some(path) = &log.path {
             note_path(request, log, path);
@@ -615,6 +634,10 @@ fn note(request: &mut Request<'_>) {
                 Some(value) => request.exchange.log.notes.set(&name, &value),
                 None if format.is_bare() => request.exchange.log.notes.set(&name, b""),
                 None => {}
+            }
+            if let Some(late) = upstream_values::late_value(variable) {
+                let name = String::from_utf8_lossy(&name).into();
+                request.exchange.log.late_notes.push((name, late));
             }
         }
     }

@@ -195,7 +195,17 @@ impl Request<'_> {
         if self.state.error_status.is_none() {
             self.exchange.keep_answer();
         }
-        pages::returned(status, text, &self.state.location.conf, &self.exchange.path)
+        let location = &self.state.location;
+        let mut response = pages::returned(status, text, &location.conf, &self.exchange.path);
+        // What an upstream said of the type holds for what takes its place.
+        let handed = self.exchange.upstream.internal_redirect.as_ref();
+        let said = handed.and_then(|handed| handed.content_type.clone());
+        if let Some(said) = said.filter(|said| !said.is_empty())
+            && response.fields().has("Content-Type")
+        {
+            response.fields_mut().set("Content-Type", said.into_bytes());
+        }
+        response
     }
 
     fn rewrite(&mut self, rewrite: &Rewrite, has_changed: &mut bool) -> Step {

@@ -53,8 +53,7 @@ pub fn answered(request: &mut Request<'_>, response: &mut Response) {
     let Some(sticky) = group.and_then(|group| group.sticky.as_ref()) else {
         return;
     };
-    let attempts = request.exchange.upstream.attempts.all();
-    let Some(route) = attempts.last().and_then(|last| last.route.clone()) else {
+    let Some(route) = request.exchange.upstream.attempts.last_route() else {
         return;
     };
     match sticky {

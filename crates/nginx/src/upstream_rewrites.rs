@@ -11,7 +11,7 @@ use saker_nginx_model::{
     Location,
     modules::upstream_rewrites::{CookieFlags, Rewrite, RewritesConf, Wanted},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// Changes the fields of a response. Returns true if its location is still the upstream's.
 pub fn rewrite(request: &mut Request<'_>, location: &Location, fields: &mut Fields) -> bool {
@@ -59,35 +59,36 @@ fn position(value: &[u8], text: &[u8]) -> Option<usize> {
 }
 
 /// The part of a value that a text takes, if it does.
-type Compare = fn(&[u8], &[u8]) -> Option<usize>;
+type Compare = fn(&[u8], &[u8]) -> Option<Range<usize>>;
 
-fn begins(value: &[u8], text: &[u8]) -> Option<usize> {
-    value.starts_with(text).then_some(text.len())
+fn begins(value: &[u8], text: &[u8]) -> Option<Range<usize>> {
+    value.starts_with(text).then_some(0..text.len())
 }
 
-/// A domain is compared as a whole, without its first dot.
-fn is_domain(value: &[u8], text: &[u8]) -> Option<usize> {
+/// A domain is compared as a whole, without its first dot, which stays.
+fn is_domain(value: &[u8], text: &[u8]) -> Option<Range<usize>> {
     let bare = value.strip_prefix(b".").unwrap_or(value);
-    bare.eq_ignore_ascii_case(text).then_some(value.len())
+    let from = value.len() - bare.len();
+    bare.eq_ignore_ascii_case(text).then_some(from..value.len())
 }
 
-fn is_name(value: &[u8], text: &[u8]) -> Option<usize> {
-    value.eq_ignore_ascii_case(text).then_some(value.len())
+fn is_name(value: &[u8], text: &[u8]) -> Option<Range<usize>> {
+    value.eq_ignore_ascii_case(text).then_some(0..value.len())
 }
 
-/// Returns the length of the part of a value that matches.
+/// Returns the part of a value that matches.
 fn matched(
     request: &mut Request<'_>,
     wanted: &Wanted,
     value: &[u8],
     compare: Compare,
-) -> Option<usize> {
+) -> Option<Range<usize>> {
     match wanted {
         Wanted::Text(text) => {
             let text = request.text(text);
             compare(value, &text)
         }
-        Wanted::Regex(regex) => request.regex(regex, value).then_some(value.len()),
+        Wanted::Regex(regex) => request.regex(regex, value).then_some(0..value.len()),
     }
 }
 
@@ -99,9 +100,10 @@ fn first(
     compare: Compare,
 ) -> Option<Vec<u8>> {
     for rewrite in rewrites {
-        if let Some(length) = matched(request, &rewrite.from, value, compare) {
-            let mut changed = request.text(&rewrite.to);
-            changed.extend_from_slice(value.get(length..).unwrap_or_default());
+        if let Some(part) = matched(request, &rewrite.from, value, compare) {
+            let mut changed = value.get(..part.start).unwrap_or_default().to_vec();
+            changed.extend(request.text(&rewrite.to));
+            changed.extend_from_slice(value.get(part.end..).unwrap_or_default());
             return Some(changed);
         }
     }
@@ -172,7 +174,9 @@ fn set_flags(
     entries: &[CookieFlags],
     attributes: &mut Vec<Attribute>,
 ) -> bool {
-    let Some(name) = attributes.first().map(|one| one.name.clone()) else {
+    // What has no value is no cookie.
+    let cookie = attributes.first().filter(|one| one.value.is_some());
+    let Some(name) = cookie.map(|one| one.name.clone()) else {
         return false;
     };
     let mut chosen = None;

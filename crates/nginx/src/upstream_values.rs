@@ -1,18 +1,18 @@
 //! Values of `$upstream_addr` and its kin: one for each member that was asked.
 //!
-//! Called by: `builtin`.
-//! Caveat: they are read when the head of the response has come, so `$upstream_response_time` is the
-//! time until then, and `$upstream_response_length` what the head says.
+//! Called by: `builtin`, and `response` for logs.
+//! Caveat: variables are read when the head of the response has come; logs are told the values again
+//! when the response is over.
 
 use crate::request::Request;
-use saker_nginx_model::variables::Builtin;
-use saker_pipeline::UpstreamAttempt;
+use saker_nginx_model::variables::{Builtin, Variable};
+use saker_pipeline::AttemptValue;
 
 impl Request<'_> {
     /// Returns the value of a variable about the members that were asked; `None`: none was.
     pub fn upstream_value(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
         self.state.wants_response |= self.state.response.is_none();
-        let attempts = self.exchange.upstream.attempts.all();
+        let attempts = &self.exchange.upstream.attempts;
         if attempts.is_empty() {
             // No member could be asked: the name stands for all.
             let name = self
@@ -24,14 +24,11 @@ impl Request<'_> {
             return (builtin == Builtin::UpstreamAddr && has_asked)
                 .then(|| name.as_bytes().to_vec());
         }
-        let values: Vec<String> = attempts
-            .iter()
-            .map(|attempt| value(builtin, attempt))
-            .collect();
-        Some(values.join(", ").into_bytes())
+        attempts.text(value_of(builtin)?).map(String::into_bytes)
     }
 
-    fn is_from_cache(&self) -> bool {
+    /// True if the response is that of a page of a cache.
+    pub fn is_from_cache(&self) -> bool {
         let result = self
             .exchange
             .extensions
@@ -40,31 +37,24 @@ impl Request<'_> {
     }
 }
 
-fn value(builtin: Builtin, attempt: &UpstreamAttempt) -> String {
-    let since = |then: Option<u64>| match then {
-        None => "-".to_owned(),
-        Some(then) => {
-            let ms = then.saturating_sub(attempt.begun_ns) / 1_000_000;
-            format!("{}.{:03}", ms / 1000, ms % 1000)
-        }
-    };
-    // A member that did not answer has no head.
-    let has_head = attempt.length.is_some()
-        || attempt
-            .status
-            .is_some_and(|status| !matches!(status.0, 502 | 504));
-    match builtin {
-        Builtin::UpstreamAddr => attempt.address.to_string(),
-        Builtin::UpstreamStatus => match attempt.status {
-            Some(status) => status.0.to_string(),
-            None => "-".to_owned(),
-        },
-        Builtin::UpstreamConnectTime => since(attempt.connected_ns),
-        Builtin::UpstreamHeaderTime => since(attempt.answered_ns.filter(|_| has_head)),
-        Builtin::UpstreamResponseTime => since(attempt.answered_ns),
-        _ => match attempt.length {
-            Some(length) => length.to_string(),
-            None => "0".to_owned(),
-        },
+/// Returns what a variable tells of attempts whose exchange may not be over yet.
+pub fn late_value(variable: &Variable) -> Option<AttemptValue> {
+    match variable {
+        Variable::Builtin(builtin) => value_of(*builtin),
+        _ => None,
     }
+}
+
+fn value_of(builtin: Builtin) -> Option<AttemptValue> {
+    Some(match builtin {
+        Builtin::UpstreamAddr => AttemptValue::Address,
+        Builtin::UpstreamStatus => AttemptValue::Status,
+        Builtin::UpstreamConnectTime => AttemptValue::ConnectTime,
+        Builtin::UpstreamHeaderTime => AttemptValue::HeaderTime,
+        Builtin::UpstreamResponseTime => AttemptValue::ResponseTime,
+        Builtin::UpstreamResponseLength => AttemptValue::ResponseLength,
+        Builtin::UpstreamBytesSent => AttemptValue::BytesSent,
+        Builtin::UpstreamBytesReceived => AttemptValue::BytesReceived,
+        _ => return None,
+    })
 }

@@ -5,8 +5,8 @@
 //! Out of scope: the request itself (client, head, content, path), which `Exchange` has.
 
 use crate::{
-    AuthState, CachedRoute, Chunk, Decision, Environment, ErrorDocument, HeadEdits, Inspection,
-    InternalRedirect, KeptDecision, LogRules, NameValues, OriginalRequest, OutcomeLine,
+    AttemptValue, AuthState, CachedRoute, Chunk, Decision, Environment, ErrorDocument, HeadEdits,
+    Inspection, InternalRedirect, KeptDecision, LogRules, NameValues, OriginalRequest, OutcomeLine,
     UpstreamAttempts, UpstreamRequest, budget::NESTING_MAX, mapped::Mapped,
 };
 use saker_ap_expr::RequestTest;
@@ -144,6 +144,11 @@ pub struct UpstreamState {
     pub is_replaced: bool,
     /// A response that a program has delegated to this server.
     pub internal_redirect: Option<Box<InternalRedirect>>,
+    /// Target of a redirect by a program that is no path of ours.
+    pub refused_redirect: Option<Box<[u8]>>,
+    /// Fields of an upstream's response that another one has taken the place of, or that steer this
+    /// server.
+    pub left_fields: Option<Box<Fields>>,
     /// The key that chooses a member of the upstream, where it balances by one.
     pub balance_key: Option<Box<[u8]>>,
     /// The name of the member that the request's session belongs to, where rules tell.
@@ -171,6 +176,8 @@ impl UpstreamState {
             is_answered_by_program: false,
             is_replaced: false,
             internal_redirect: None,
+            refused_redirect: None,
+            left_fields: None,
             balance_key: None,
             route: None,
             attempts: UpstreamAttempts::default(),
@@ -246,6 +253,8 @@ pub struct LogState {
     pub request_trace: Option<Rc<RequestTrace>>,
     /// Notes from modules for logs, by name.
     pub notes: Environment,
+    /// Notes whose values are known when the response is over.
+    pub late_notes: Vec<(Box<str>, AttemptValue)>,
     /// The request before the first internal redirect.
     pub original: Option<Box<OriginalRequest>>,
     /// In the request for an error document: the status of the error.
@@ -270,6 +279,7 @@ impl LogState {
             request_id: OnceCell::new(),
             request_trace: None,
             notes: Environment::default(),
+            late_notes: Vec::new(),
             original: None,
             stands_in_for: None,
             error_document: None,

@@ -5,9 +5,9 @@
 //! original request, others to the final one (httpd 2.4, mod_log_config, "Modifiers").
 //! Out of scope: the error log (`log_context`).
 
-use crate::{Environment, ErrorDocument, Exchange, LogRules};
+use crate::{AttemptValue, Environment, ErrorDocument, Exchange, LogRules, UpstreamAttempts};
 use saker_telemetry::{error_log::LogId, trace::RequestTrace};
-use std::rc::Rc;
+use std::{borrow::Cow, rc::Rc};
 
 #[derive(Clone, Debug, Default)]
 pub struct LogFacts {
@@ -25,6 +25,10 @@ pub struct LogFacts {
     pub first_environment: Option<Environment>,
     pub environment: Environment,
     pub notes: Environment,
+    /// Notes whose values are known when the response is over.
+    pub late_notes: Vec<(Box<str>, AttemptValue)>,
+    /// The members that were asked, for those notes.
+    pub attempts: UpstreamAttempts,
     /// The request was redirected internally.
     pub is_redirected: bool,
     pub rules: LogRules,
@@ -80,6 +84,8 @@ impl LogFacts {
             }),
             environment: last.environment,
             notes: exchange.log.notes.clone(),
+            late_notes: exchange.log.late_notes.clone(),
+            attempts: exchange.upstream.attempts.clone(),
             is_redirected: first.is_some(),
             rules: exchange.log.rules.clone(),
             trace: exchange.log.request_trace.clone(),
@@ -93,8 +99,24 @@ impl LogFacts {
         LogFacts {
             log_id: Rc::default(),
             trace: None,
+            late_notes: Vec::new(),
+            attempts: UpstreamAttempts::default(),
             ..self.clone()
         }
+    }
+
+    /// The notes as they are when the response is over.
+    pub fn notes_at_end(&self) -> Cow<'_, Environment> {
+        if self.late_notes.is_empty() {
+            return Cow::Borrowed(&self.notes);
+        }
+        let mut notes = self.notes.clone();
+        for (name, value) in &self.late_notes {
+            if let Some(text) = self.attempts.text(*value) {
+                notes.set(name.as_bytes(), text.as_bytes());
+            }
+        }
+        Cow::Owned(notes)
     }
 
     /// Returns true if the original request had the variable.

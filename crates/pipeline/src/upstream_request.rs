@@ -145,6 +145,11 @@ pub struct ProxyOptions {
     /// Answers in Apache's statuses if an HTTP upstream can't be reached in time (503) or says
     /// nothing in time (502), where it is 504 otherwise.
     pub has_apaches_statuses: bool,
+    /// As nginx: content of unknown length is sent as such, even if it is here already; a redirect
+    /// that can't be followed is left to the rules ([`UpstreamState::refused_redirect`]).
+    ///
+    /// [`UpstreamState::refused_redirect`]: crate::UpstreamState::refused_redirect
+    pub is_like_nginx: bool,
     /// The name of this server in Via and X-Forwarded-Server.
     pub server_name: Box<str>,
     /// Response fields that control this server.
@@ -165,6 +170,16 @@ pub struct Trust {
     pub files: Option<Arc<SendFiles>>,
     /// Removes untrusted control fields from responses to the client.
     pub hides: bool,
+    /// Names of nginx's fields that are not followed all the same (`proxy_ignore_headers`).
+    pub unheeded: Box<[Box<str>]>,
+}
+
+impl Trust {
+    /// True if nginx's field of that name is followed.
+    pub fn heeds(&self, name: &str) -> bool {
+        let mut unheeded = self.unheeded.iter();
+        self.accel && !unheeded.any(|other| other.eq_ignore_ascii_case(name))
+    }
 }
 
 impl Default for ProxyOptions {
@@ -190,6 +205,7 @@ impl Default for ProxyOptions {
             keeps_dates: false,
             upgrades: true,
             has_apaches_statuses: false,
+            is_like_nginx: false,
             server_name: "".into(),
             trust: Trust::default(),
             terms: None,

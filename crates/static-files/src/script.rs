@@ -36,6 +36,7 @@ pub fn trust(exchange: &Exchange) -> Trust {
         litespeed: true,
         files: exchange.routing.settings.send_files.clone(),
         hides: true,
+        unheeded: Box::default(),
     }
 }
 

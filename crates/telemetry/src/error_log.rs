@@ -247,6 +247,26 @@ pub fn log_nginx(
     context: &dyn LogContext,
     text: fmt::Arguments<'_>,
 ) {
+    log_nginx_as((level, level.as_str()), message, context, text);
+}
+
+/// The same at `crit`, which counts as an error.
+#[track_caller]
+pub fn log_nginx_critical(
+    message: &'static Message,
+    context: &dyn LogContext,
+    text: fmt::Arguments<'_>,
+) {
+    log_nginx_as((Level::Error, "crit"), message, context, text);
+}
+
+#[track_caller]
+fn log_nginx_as(
+    (level, name): (Level, &str),
+    message: &'static Message,
+    context: &dyn LogContext,
+    text: fmt::Arguments<'_>,
+) {
     if !is_wanted(message.area, level, context) {
         return;
     }
@@ -257,7 +277,7 @@ pub fn log_nginx(
     let written = |out: &mut Vec<u8>| _ = append_text(text, out);
     let line = lines(&Occasion {
         module: message.area,
-        level: level.as_str(),
+        level: name,
         level_number: level.number(),
         context,
         now,

@@ -197,6 +197,8 @@ pub struct Backend {
     pub local: Option<SocketAddr>,
     /// The kernel looks from time to time whether the other end is there.
     pub keeps_alive: bool,
+    /// The group that shares connections with no other one; `None`: all share them.
+    pub group: Option<Box<str>>,
 }
 
 /// A proxy through which a backend is reached: by a tunnel (RFC 9110 section 9.3.6) with TLS, by
@@ -218,6 +220,7 @@ impl Backend {
             through: None,
             local: None,
             keeps_alive: false,
+            group: None,
         }
     }
 

@@ -23,6 +23,7 @@ fn all() -> Trust {
         litespeed: true,
         files: Some(Arc::default()),
         hides: false,
+        unheeded: Box::default(),
     }
 }
 

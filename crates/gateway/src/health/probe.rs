@@ -176,7 +176,7 @@ async fn over_http2(
         Box::new(NoBody),
         false,
         tuning.timeout_ms,
-        context,
+        (context, None),
     ))))
 }
 

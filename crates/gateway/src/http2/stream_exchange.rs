@@ -12,9 +12,11 @@ use crate::{
 };
 use saker_cgi::{Broken, Fault};
 use saker_http::Status;
-use saker_pipeline::{Chunk, NoBody, RequestBody};
+use saker_net::clock;
+use saker_pipeline::{AttemptCounts, Chunk, NoBody, RequestBody};
 use std::{
     io,
+    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -28,6 +30,7 @@ pub struct StreamExchange {
     has_head: bool,
     limit: IdleLimit,
     pub hints: Hints,
+    counts: Option<Rc<AttemptCounts>>,
 }
 
 impl StreamExchange {
@@ -36,7 +39,7 @@ impl StreamExchange {
         content: Box<dyn RequestBody>,
         has_content: bool,
         timeout_ms: u64,
-        context: &ExchangeContext,
+        (context, counts): (&ExchangeContext, Option<Rc<AttemptCounts>>),
     ) -> StreamExchange {
         let content = has_content.then_some(content);
         StreamExchange {
@@ -48,6 +51,7 @@ impl StreamExchange {
             has_head: false,
             limit: IdleLimit::new(context, timeout_ms),
             hints: Hints::default(),
+            counts,
         }
     }
 
@@ -127,11 +131,18 @@ impl StreamExchange {
             }
             StreamEvent::Content(content) => {
                 self.stream.release(content.len());
+                if let Some(counts) = &self.counts {
+                    AttemptCounts::add(&counts.content_bytes, content.len());
+                    AttemptCounts::add(&counts.received_bytes, content.len());
+                }
                 UpstreamEvent::Content(Chunk::from(content))
             }
             StreamEvent::Trailers(fields) => UpstreamEvent::Trailers(fields),
             StreamEvent::End => {
                 self.limit.end();
+                self.counts
+                    .iter()
+                    .for_each(|counts| counts.ended_ns.set(Some(clock::monotonic_precise_ns())));
                 (self.content, self.untold) = (None, None);
                 UpstreamEvent::End
             }
@@ -163,6 +174,9 @@ impl StreamExchange {
             }
             if let Some(chunk) = self.untold.take() {
                 let told = self.stream.send(chunk.bytes());
+                self.counts
+                    .iter()
+                    .for_each(|counts| AttemptCounts::add(&counts.sent_bytes, told));
                 self.untold = (told < chunk.len()).then(|| chunk.slice(told..chunk.len()));
                 has_told |= told > 0;
                 continue;

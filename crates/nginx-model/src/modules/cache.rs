@@ -53,6 +53,8 @@ pub struct CacheConf {
     pub updates_in_background: Option<bool>,
     pub uses_min: Option<u64>,
     pub converts_head: Option<bool>,
+    /// `*_cache_methods` has POST.
+    pub caches_post: Option<bool>,
     /// Ranges that begin there, or behind it, are asked for as they are, and not stored.
     pub range_offset_max: Option<u64>,
 }
@@ -61,7 +63,7 @@ impl CacheConf {
     pub fn inherit(&mut self, outer: &CacheConf) {
         inherit!(self, outer:
             zone key valid bypass no_cache use_stale locks lock_timeout_ms lock_age_ms revalidates
-            updates_in_background uses_min converts_head range_offset_max
+            updates_in_background uses_min converts_head caches_post range_offset_max
         );
     }
 }
@@ -103,13 +105,15 @@ pub fn cache_use(
         inactive_s = known.inactive_s;
     }
     let is_content = |part: &Part| {
-        let content = [Builtin::RequestBody, Builtin::RequestBodyFile];
-        matches!(part, Part::Variable(Variable::Builtin(builtin)) if content.contains(builtin))
+        matches!(
+            part,
+            Part::Variable(Variable::Builtin(Builtin::RequestBodyFile))
+        )
     };
     if cache.key.iter().any(|key| key.parts.iter().any(is_content)) {
         return Err(format!(
-            "\"{prefix}_cache_key\" has the content of the request, which is not known when the key \
-             is made"
+            "\"{prefix}_cache_key\" has the file of the request's content, which differs from request \
+             to request"
         ));
     }
     if cache.key.is_none() && !is_proxy {
@@ -145,6 +149,7 @@ fn terms(cache: &CacheConf, ignored: &[Box<str>], is_proxy: bool, inactive_s: i6
     let ignores = |name: &str| ignored.iter().any(|known| known.eq_ignore_ascii_case(name));
     Terms {
         converts_head: is_proxy && cache.converts_head != Some(false),
+        caches_post: cache.caches_post == Some(true),
         keys_have_method: cache.key.iter().any(|key| {
             let method = Part::Variable(Variable::Builtin(Builtin::RequestMethod));
             key.parts.contains(&method)
@@ -330,16 +335,11 @@ pub const STALE_WORDS: [&str; 12] = [
     "off",
 ];
 
-/// Reads a `*_cache_methods`: GET and HEAD are always cached, POST is not.
+/// Reads a `*_cache_methods`: GET and HEAD are always cached. Returns true if POST is, too.
 ///
 /// # Errors
 /// nginx's message.
-pub fn methods(directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
+pub fn caches_post(directive: &Directive) -> Result<bool, String> {
     let methods = words(directive, &["GET", "HEAD", "POST"])?;
-    if methods.iter().any(|method| **method == *"POST") {
-        let help = "leave out POST: a key cannot have the content of a request";
-        let message = "responses to POST are not cached";
-        reading.report.warn(directive, message, Some(help.into()));
-    }
-    Ok(())
+    Ok(methods.iter().any(|method| **method == *"POST"))
 }

@@ -333,6 +333,8 @@ pub fn make(
     let single = Group {
         name: url.authority.into(),
         servers: vec![GroupServer::alone(url.authority)],
+        // Connections are kept by groups: the peer of an address may serve one request on each.
+        kept_max: matches!(gateway, Gateway::Proxy | Gateway::Grpc).then_some(0),
         ..Group::default()
     };
     let group = named.unwrap_or(&single);
@@ -347,6 +349,7 @@ pub fn make(
         let mut backend = Backend::new(protocol, address);
         backend.tls = url.is_tls.then(|| backend_tls(conf, url, conf_prefix));
         backend.keeps_alive = conf.keeps_alive == Some(true);
+        backend.group = named.map(|group| group.name.clone());
         backend.local = match &conf.local {
             Some(LocalAddress::At(text)) => text.plain().and_then(parse_local),
             Some(LocalAddress::Off) | None => None,
@@ -362,6 +365,8 @@ pub fn make(
     let mut upstream = Upstream::new(&group.name, members);
     upstream.balance = group.balance;
     upstream.failures_max = group.failures_max();
+    // Of several that have failed lately none is asked; one alone never counts as failed.
+    upstream.breaks = upstream.members.len() > 1;
     retries(&mut upstream, conf);
     Some(upstream)
 }

@@ -141,13 +141,19 @@ fn replacement(
         *list = Some(Arc::default());
         return Ok(());
     }
-    // Domains are compared without their first dot.
-    let from = match is_domain {
-        true => from.strip_prefix('.').unwrap_or(from),
-        false => from,
+    // Domains have no dot in front, neither those that are compared nor those that replace them.
+    let bare = |text: &'_ str| match is_domain {
+        true => text.strip_prefix('.').unwrap_or(text).to_owned(),
+        false => text.to_owned(),
     };
-    let to = reading.text(to)?;
-    let from = wanted(from, is_domain, reading)?;
+    let is_pattern = from.starts_with('~');
+    let to = match is_pattern {
+        true => to.to_owned(),
+        false => bare(to),
+    };
+    let from = bare(from);
+    let to = reading.text(&to)?;
+    let from = wanted(&from, is_domain, reading)?;
     push(list, Rewrite { from, to });
     Ok(())
 }

@@ -127,8 +127,9 @@ macro_rules! cache_setters {
                 own(conf, Gateway::$gateway).cache.use_stale = Some(words);
                 Ok(())
             }),
-            (concat!($prefix, "_cache_methods"), |d, _, reading| {
-                cache::methods(d, reading)
+            (concat!($prefix, "_cache_methods"), |d, conf, _| {
+                own(conf, Gateway::$gateway).cache.caches_post = Some(cache::caches_post(d)?);
+                Ok(())
             }),
             (concat!($prefix, "_cache_lock"), |d, conf, _| {
                 own(conf, Gateway::$gateway).cache.locks = Some(flag(d)?);

@@ -59,8 +59,13 @@ impl Forwarder for KeyedForwarder {
     ) -> LocalFuture<'a, Handled> {
         let plan = exchange.extensions.remove::<CachePlan>();
         exchange.extensions.remove::<KeyedResult>();
-        let is_read = matches!(exchange.head.view().method(), Method::Get | Method::Head);
-        match (&self.cache, plan.filter(|_| is_read)) {
+        let method = exchange.head.view().method();
+        let is_cached = |plan: &CachePlan| match method {
+            Method::Get | Method::Head => true,
+            Method::Post => plan.terms.caches_post,
+            _ => false,
+        };
+        match (&self.cache, plan.filter(is_cached)) {
             (Some(cache), Some(plan)) => {
                 let keyed = KeyedRequest {
                     inner: Rc::clone(&self.inner),
@@ -298,7 +303,10 @@ impl KeyedRequest {
         if matches!(response.status.0, 206 | 304 | 416) && !is_asked_for {
             return refused("it answers a condition or a range, which was not asked about");
         }
-        if manner.is_unbuffered {
+        let left = exchange.upstream.left_fields.as_ref();
+        let said = left.and_then(|fields| fields.first("X-Accel-Buffering"));
+        let is_told_not_to = said.is_some_and(|said| said.eq_ignore_ascii_case(b"no"));
+        if manner.is_unbuffered || is_told_not_to && manner.trust.heeds("X-Accel-Buffering") {
             return refused("responses are not buffered");
         }
         let judged = terms.judge(response.status, response.fields(), now_ms() / 1000);

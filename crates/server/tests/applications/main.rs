@@ -28,6 +28,7 @@ mod nginx_protocol;
 mod nginx_resolver;
 mod nginx_sticky;
 mod nginx_stream;
+mod nginx_upstreams;
 mod requests;
 mod run;
 mod servers;

@@ -239,17 +239,23 @@ fn background_updates_obey_no_cache() {
     assert_eq!(site.get("/stale"), both("HIT", "answer 3"));
 }
 
-/// Variables have no content of requests, so a key that depends on it would be the same for all.
+/// `set` knows no content of requests, so a key that depends on it would be the same for all.
 #[test]
 fn keys_with_the_content_of_a_request_store_nothing() {
     let site = Site::start(
         "nginx-cache-content",
-        "location / { set $body $request_body; proxy_cache_valid 10m; proxy_cache_key $uri$body; \
-         proxy_pass http://{origin}; }\n        \
+        "location / { set $body $request_body; proxy_cache_valid 10m; proxy_cache_methods POST; \
+         proxy_cache_key $uri$body; proxy_pass http://{origin}; }\n        \
          location /other { proxy_cache_valid 10m; proxy_pass http://{origin}; }",
     );
-    assert_eq!(site.get("/page").1, "answer 1");
-    assert_eq!(site.get("/page").1, "answer 2");
+    let post = || {
+        let mut client = site.client();
+        let head = "POST /page HTTP/1.1\r\nHost: app.test\r\nContent-Length: 1\r\n\r\na";
+        client.send(head).unwrap();
+        client.read_response().unwrap().text()
+    };
+    assert_eq!(post(), "answer 1");
+    assert_eq!(post(), "answer 2");
     assert_eq!(site.get("/other").1, "answer 3");
     assert_eq!(site.get("/other"), both("HIT", "answer 3"));
 }
@@ -305,8 +311,8 @@ fn keys_and_zones_are_checked() {
             "\"proxy_cache\" zone \"missing\" is unknown",
         ),
         (
-            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_key $uri$request_body; }",
-            "has the content of the request",
+            "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_key $uri$request_body_file; }",
+            "has the file of the request's content",
         ),
         (
             "location / { proxy_pass http://127.0.0.1:9000; proxy_cache z; proxy_cache_valid soon; }",

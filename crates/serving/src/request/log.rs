@@ -95,10 +95,8 @@ fn finish(
             client,
         });
     };
-    let (environment, notes) = (
-        InAnyCase(&log_facts.environment),
-        InAnyCase(&log_facts.notes),
-    );
+    let notes = log_facts.notes_at_end();
+    let (environment, notes) = (InAnyCase(&log_facts.environment), InAnyCase(&notes));
     let record = Record {
         path: &log_facts.path,
         final_path: Some(&log_facts.final_path),

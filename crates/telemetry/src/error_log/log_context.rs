@@ -37,6 +37,8 @@ pub enum ContextItem<'a> {
     ConnectionNumber,
     /// The first line of the request.
     RequestLine,
+    /// The upstream that a line is about.
+    Upstream,
 }
 
 /// The client, connection, request, and site that a message refers to.

@@ -44,6 +44,9 @@ pub(super) fn append(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
         append_escaped(&item(ContextItem::SiteName).unwrap_or_default(), out);
         append_quoted(b"request", &request, out);
     }
+    if let Some(upstream) = item(ContextItem::Upstream) {
+        append_quoted(b"upstream", &upstream, out);
+    }
     if let Some(host) = item(ContextItem::Field("Host")) {
         append_quoted(b"host", &host, out);
     }

@@ -1,0 +1,217 @@
+//! Upstreams that misbehave, beside nginx: what the error log says of them, what access logs tell of
+//! the exchange, and which member is asked next.
+//!
+//! Called by: `cargo test -p saker --test applications nginx_upstreams`.
+//! Caveat: the upstream closes each connection; process ids and numbers of connections are left out.
+
+use crate::nginx_pair::Pair;
+use saker_testkit::{Client, wait_until};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread,
+};
+
+/// Starts an upstream that answers by path.
+fn start() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream) {
+    let Some((head, content)) = request(&mut stream) else {
+        return;
+    };
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let text = match name {
+        "nothing" => String::new(),
+        "half" => "HTTP/1.1 200 OK\r\nX-Half: ".to_owned(),
+        "name" => "HTTP/1.1 200 OK\r\nX Name: a\r\n\r\n".to_owned(),
+        "long" => format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(70_000)),
+        "cut" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\ncut".to_owned(),
+        "bad" => "HTTP/1.1 503 Bad\r\nContent-Length: 3\r\n\r\nbad".to_owned(),
+        _ => format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{content}",
+            content.len()
+        ),
+    };
+    let _ = stream.write_all(text.as_bytes());
+}
+
+/// The head of a request and its content.
+fn request(stream: &mut TcpStream) -> Option<(String, String)> {
+    let (mut read, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let length = stream.read(&mut piece).ok().filter(|length| *length > 0)?;
+        read.extend_from_slice(&piece[..length]);
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, content)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let said = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            let is_length = name.eq_ignore_ascii_case("content-length");
+            is_length.then(|| value.parse().ok())?
+        });
+        if content.len() >= said.unwrap_or(0) {
+            return Some((head.to_owned(), content.to_owned()));
+        }
+    }
+}
+
+const LOCATIONS: &str = "== http\nlog_format told '$request|$upstream_addr|$upstream_status|$upstream_bytes_sent|$upstream_bytes_received|$upstream_response_length|$request_completion|$pipe';\n\
+    log_format times '$upstream_connect_time $upstream_header_time $upstream_response_time';\n\
+    upstream dead { server {dead}; server 127.0.0.3:1; }\n\
+    upstream two { server {origin} max_fails=0; server {origin} max_fails=0; }\n\
+    server { listen {ip}:{p}; server_name logs.test; proxy_http_version 1.0; access_log {dir}/told.log told; access_log {dir}/times.log times;\n\
+    location / { proxy_pass http://{origin}; }\n\
+    location /dead { proxy_pass http://dead; }\n\
+    location /socket { proxy_pass http://unix:/nowhere/socket:/; }\n\
+    location /next/ { proxy_next_upstream http_503 non_idempotent; proxy_pass http://two; }\n\
+    location /once/ { proxy_next_upstream http_503; proxy_pass http://two; }\n\
+    location /variable { proxy_pass http://$arg_to; } }";
+
+/// Asks both servers for paths, and returns the statuses of each.
+fn ask(pair: &Pair, method: &str, paths: &[&str]) -> [Vec<u16>; 2] {
+    pair.servers.each_ref().map(|(_, ip)| {
+        let ask = |path: &&str| {
+            let mut client = Client::connect(SocketAddr::from((*ip, pair.port))).unwrap();
+            let content = if method == "POST" { "content" } else { "" };
+            let length = match content {
+                "" => String::new(),
+                content => format!("Content-Length: {}\r\n", content.len()),
+            };
+            let head =
+                format!("{method} {path} HTTP/1.1\r\nHost: logs.test\r\n{length}\r\n{content}");
+            client.send(head).unwrap();
+            client.read_response().map_or(0, |response| response.status)
+        };
+        paths.iter().map(ask).collect()
+    })
+}
+
+/// The lines of a log of both servers, when each has so many.
+fn lines(
+    pair: &Pair,
+    file: &str,
+    count: usize,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> [Vec<String>; 2] {
+    ["nginx", "saker"].map(|folder| {
+        let path = pair.dir.join(folder).join(file);
+        let mut found: Vec<String> = Vec::new();
+        wait_until("the log has its lines", || {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let text = text.replace("127.0.0.2", "127.0.0.1");
+            found = text
+                .lines()
+                .filter(|line| is_wanted(line))
+                .map(str::to_owned)
+                .collect();
+            found.len() >= count
+        });
+        found
+    })
+}
+
+#[test]
+fn nginx_upstreams_fail_in_nginxs_words() {
+    let pair = Pair::start(
+        "nginx-upstreams-log",
+        &[("origin", start().to_string())],
+        LOCATIONS,
+    );
+    let paths = [
+        "/nothing",
+        "/half",
+        "/long",
+        "/dead",
+        "/dead",
+        "/socket",
+        "/variable",
+    ];
+    let [reference, saker] = ask(&pair, "GET", &paths);
+    assert_eq!(reference, [502, 502, 502, 502, 502, 502, 500]);
+    assert_eq!(saker, reference);
+    let is_wanted = |line: &str| line.contains(", request: ") && !line.contains("client closed");
+    let without_numbers = |line: &String| {
+        let (level, rest) = line.split_once('[').unwrap().1.split_once(']').unwrap();
+        let (_, rest) = rest.split_once('*').unwrap();
+        format!("[{level}] {}", rest.split_once(' ').unwrap().1)
+    };
+    let [reference, saker] = lines(&pair, "error.log", 10, &is_wanted)
+        .map(|lines| lines.iter().map(without_numbers).collect::<Vec<_>>());
+    assert_eq!(saker, reference);
+    let all = reference.join("\n");
+    for text in [
+        "upstream prematurely closed connection while reading response header from upstream",
+        "upstream sent too big header while reading response header from upstream",
+        "connect() failed (111: Connection refused) while connecting to upstream",
+        "upstream server temporarily disabled while connecting to upstream",
+        "no live upstreams while connecting to upstream",
+        "[crit] connect() to unix:/nowhere/socket failed (2: No such file or directory)",
+        "invalid URL prefix in \"http://\"",
+    ] {
+        assert!(all.contains(text), "{text}: {all}");
+    }
+}
+
+#[test]
+fn nginx_upstreams_are_told_of_in_access_logs() {
+    let pair = Pair::start(
+        "nginx-upstreams-told",
+        &[("origin", start().to_string())],
+        LOCATIONS,
+    );
+    let paths = ["/whole", "/bad", "/nothing", "/next/bad", "/once/bad"];
+    let [reference, saker] = ask(&pair, "GET", &paths);
+    assert_eq!(saker, reference);
+    let [reference, saker] = lines(&pair, "told.log", paths.len(), &|_| true);
+    assert_eq!(saker, reference);
+    let [_, times] = lines(&pair, "times.log", paths.len(), &|_| true);
+    assert!(
+        times[0].split(' ').all(|time| time.starts_with("0.")),
+        "{times:?}"
+    );
+    assert!(times[2].split(' ').nth(1) == Some("-"), "{times:?}");
+}
+
+/// Content that a member got goes to the next one only where the configuration says so.
+#[test]
+fn nginx_upstreams_get_content_again() {
+    let pair = Pair::start(
+        "nginx-upstreams-again",
+        &[("origin", start().to_string())],
+        LOCATIONS,
+    );
+    let paths = ["/next/bad", "/once/bad", "/next/whole"];
+    let [reference, saker] = ask(&pair, "POST", &paths);
+    assert_eq!(
+        (reference.as_slice(), &saker),
+        (&[503, 503, 200][..], &reference)
+    );
+    let [reference, saker] = lines(&pair, "told.log", paths.len(), &|_| true);
+    let statuses = |line: &String| line.split('|').nth(2).unwrap().to_owned();
+    let told: Vec<String> = saker.iter().map(statuses).collect();
+    assert_eq!(told, ["503, 503", "503", "200"]);
+    assert_eq!(reference.iter().map(statuses).collect::<Vec<_>>(), told);
+    let bytes = |line: &String| {
+        line.split('|')
+            .skip(3)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        bytes(&saker[2]),
+        bytes(&reference[2]),
+        "the content went whole"
+    );
+}
