@@ -270,6 +270,7 @@ impl TreeReader<'_> {
 
     fn reading(&mut self, place: Place) -> Reading<'_> {
         Reading {
+            inner: None,
             server_root: self.server_root,
             place,
             section: None,

@@ -85,6 +85,7 @@ fn of_path(state: &State) -> Option<Kept> {
         changes_content,
         negotiated,
         is_error_page,
+        answered_as,
         is_ended_by_rule,
         is_rewritten,
         rewritten_as,
@@ -110,7 +111,7 @@ fn of_path(state: &State) -> Option<Kept> {
         has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
-        kept_content keeps_content session form form_handler);
+        kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies content_lines output_filters negotiated);
     (!has_any && has_none && is_empty).then(|| {
         Some(Kept {

@@ -85,8 +85,20 @@ pub fn rewrite_folder(
     if has_looked_ahead {
         exchange.depends_on_request();
     }
+    let takes_handler = outcome.effects.forced_handler.is_some();
     match apply(exchange, host, outcome) {
         Action::Pass | Action::Stay => Verdict::Pass,
+        // As in Apache: the handler that is forced takes the place of the one that would redirect,
+        // and finds no file of that name.
+        Action::InternalRedirect(_) if takes_handler => {
+            let is_there = peek(exchange).is_some_and(|own| own.kind.is_some());
+            let status = if is_there {
+                Status::FORBIDDEN
+            } else {
+                Status::NOT_FOUND
+            };
+            Verdict::Answer(Response::new(status))
+        }
         Action::InternalRedirect(path)
         | Action::PassThrough(path)
         | Action::Translate(path)

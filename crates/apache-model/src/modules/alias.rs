@@ -6,6 +6,7 @@
 
 use crate::{
     arguments::{is_url, texts},
+    modules::core::is_known_status,
     reading::{Place, Reading, Set},
 };
 use saker_ap_expr::{Pattern, PatternOptions, Spans, StringExpression, escape_uri};
@@ -452,11 +453,13 @@ fn status(word: &str) -> Option<u16> {
         "temp" => Some(302),
         "seeother" => Some(303),
         "gone" => Some(410),
-        number => number
-            .parse()
-            .ok()
-            .filter(|status| (100..1000).contains(status)),
+        number => number.parse().ok(),
     }
+}
+
+/// A status that Apache has no line for is answered with 500.
+fn answered_as(status: u16) -> u16 {
+    if is_known_status(status) { status } else { 500 }
 }
 
 fn add_redirect(
@@ -479,7 +482,8 @@ fn add_redirect(
     let (from, to) = match rest {
         [from, to] if is_redirect => (From::Prefix(from.as_bytes().into()), Some(to)),
         [from] if !is_redirect => (From::Prefix(from.as_bytes().into()), None),
-        [to] if reading.place == Place::Location => (From::Section, Some(to)),
+        // For all below the place.
+        [to] if reading.place != Place::Server => (From::Section, Some(to)),
         [] if reading.place == Place::Location && !is_redirect => (From::Section, None),
         [_, _] => return Err("Redirect URL not valid for this status".into()),
         _ => return Err("Redirect to non-URL".into()),
@@ -488,11 +492,6 @@ fn add_redirect(
     if let Some(to) = to.filter(|to| !is_url(to) && !to.starts_with('/') && !is_variable(to)) {
         return Err(format!("Redirect to non-URL: {to}"));
     }
-    if let From::Prefix(prefix) = &from
-        && !prefix.starts_with(b"/")
-    {
-        return Err("Redirect from a path that does not begin with a slash".into());
-    }
     let expression = match (&from, to) {
         (From::Section, Some(to)) => expression(node, reading, to.as_bytes())?,
         _ => None,
@@ -500,9 +499,9 @@ fn add_redirect(
     let to = to.map(|to| to.as_bytes().into());
     alias.redirects.push(Redirect {
         from,
-        to,
+        to: to.filter(|_| is_known_status(status)),
         expression,
-        status,
+        status: answered_as(status),
     });
     Ok(())
 }
@@ -530,9 +529,11 @@ fn add_redirect_by_pattern(
     };
     let redirect = Redirect {
         from: From::Pattern(compile(pattern)?),
-        to: to.map(|to| to.as_slice().into()),
+        to: to
+            .filter(|_| is_known_status(code))
+            .map(|to| to.as_slice().into()),
         expression: None,
-        status: code,
+        status: answered_as(code),
     };
     alias.redirects.push(redirect);
     Ok(())

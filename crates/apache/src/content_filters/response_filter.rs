@@ -113,6 +113,7 @@ impl ContentFilters {
             status: response.status,
             fields: response.fields(),
             always: &Fields::new(),
+            is_content: true,
         };
         // The dependencies don't matter: this outcome is not cached.
         let mut chosen = local.filters.chosen(
@@ -167,6 +168,15 @@ async fn finish_body(exchange: &Exchange, response: &mut Response, is_stored: bo
     }
 }
 
+/// Returns whether a FastCGI application answers, whose content ends in a record of its own
+/// (FastCGI 1.0, section 5.3).
+fn comes_in_pieces(exchange: &Exchange, own: &State) -> bool {
+    let url = own.proxied.as_ref().map(|proxied| proxied.url.as_slice());
+    let handler = exchange.routing.handler.as_deref().map(str::as_bytes);
+    let is_fastcgi = |name: &[u8]| name.windows(7).any(|part| part == b"fcgi://");
+    url.into_iter().chain(handler).any(is_fastcgi)
+}
+
 /// Sets the codings for the `compress` filter, which comes next.
 fn set_codings(
     exchange: &mut Exchange,
@@ -181,7 +191,7 @@ fn set_codings(
     // Filters for successes alone have not been chosen.
     compression.errors = status.is_error();
     // Apache knows only of content that comes in one piece that it is short.
-    if exchange.limits.reflects_content {
+    if exchange.limits.reflects_content || comes_in_pieces(exchange, own) {
         compression.min_bytes = 1;
     }
     // The Content-Encoding of a file that is already encoded is set later.

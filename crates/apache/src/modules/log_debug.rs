@@ -104,6 +104,7 @@ pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, respons
         status: response.status,
         fields: response.fields(),
         always: &Fields::new(),
+        is_content: false,
     };
     write(exchange, &facts, local, LOG_TRANSACTION);
 }
