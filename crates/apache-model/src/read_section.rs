@@ -151,7 +151,7 @@ pub fn inner(node: &Node, reading: &mut Reading<'_>) -> Box<DirConfig> {
     let mut inner = Reading {
         server_root: reading.server_root,
         place,
-        inner: Some(inner_name(node)),
+        inner: Some(section_name(node)),
         section: reading.section.clone(),
         methods: reading.methods.clone(),
         aliases: reading.aliases,
@@ -160,10 +160,10 @@ pub fn inner(node: &Node, reading: &mut Reading<'_>) -> Box<DirConfig> {
     read_all(&node.children, &mut inner)
 }
 
-/// The path that Apache hands to modules for directives in the section (core.c, `filesection` and
-/// `ifsection`).
-pub fn inner_name(node: &Node) -> Box<str> {
-    if !node.canonical_name().starts_with("<Files") {
+/// The path that Apache hands to modules for directives in a section of conditions, or of a name or
+/// pattern (core.c, `ifsection`, `filesection`, and `dirsection`).
+pub fn section_name(node: &Node) -> Box<str> {
+    if matches!(node.canonical_name(), "<If" | "<ElseIf" | "<Else") {
         return "*If".into();
     }
     let words = texts(node).into_iter();

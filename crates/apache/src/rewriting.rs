@@ -91,7 +91,10 @@ pub fn rewrite_folder(
         // As in Apache: the handler that is forced takes the place of the one that would redirect,
         // and finds no file of that name.
         Action::InternalRedirect(_) if takes_handler => {
-            let is_there = peek(exchange).is_some_and(|own| own.kind.is_some());
+            // Programs are refused before they are looked for.
+            let is_there = peek(exchange).is_some_and(|own| {
+                own.kind.is_some() || own.forced_handler.as_deref() == Some("cgi-script")
+            });
             let status = if is_there {
                 Status::FORBIDDEN
             } else {

@@ -222,6 +222,10 @@ impl Mapping {
     }
 }
 
+fn is_target(to: &[u8]) -> bool {
+    to.starts_with(b"/") || is_url(&String::from_utf8_lossy(to))
+}
+
 impl Redirect {
     fn answer(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
         let location = match &self.from {
@@ -233,9 +237,16 @@ impl Redirect {
             }
             From::Pattern(pattern) => {
                 let spans = pattern.captures(path).ok()??;
-                self.to
-                    .as_ref()
-                    .map(|to| with_query(escape_url(&substitute(to, path, &spans)), query))
+                let to = self.to.as_ref().map(|to| substitute(to, path, &spans));
+                // As Apache: what is neither a URL nor a path is an error.
+                if to.as_deref().is_some_and(|to| !is_target(to)) {
+                    return Some(Redirected {
+                        status: 500,
+                        location: None,
+                        is_relative: false,
+                    });
+                }
+                to.map(|to| with_query(escape_url(&to), query))
             }
             From::Section => self
                 .to
@@ -251,9 +262,8 @@ impl Redirect {
 
     /// The redirect to what its expression gives. Anything but a URL or a path is an error (500).
     fn evaluated(&self, to: Option<Vec<u8>>, query: Option<&[u8]>) -> Redirected {
-        let is_target = |to: &Vec<u8>| to.starts_with(b"/") || is_url(&String::from_utf8_lossy(to));
         let location = to
-            .filter(is_target)
+            .filter(|to| is_target(to))
             .map(|to| with_query(escape_before_query(&to), query));
         Redirected {
             status: if location.is_some() { self.status } else { 500 },
@@ -499,7 +509,7 @@ fn add_redirect(
     let to = to.map(|to| to.as_bytes().into());
     alias.redirects.push(Redirect {
         from,
-        to: to.filter(|_| is_known_status(status)),
+        to,
         expression,
         status: answered_as(status),
     });
@@ -529,9 +539,7 @@ fn add_redirect_by_pattern(
     };
     let redirect = Redirect {
         from: From::Pattern(compile(pattern)?),
-        to: to
-            .filter(|_| is_known_status(code))
-            .map(|to| to.as_slice().into()),
+        to: to.map(|to| to.as_slice().into()),
         expression: None,
         status: answered_as(code),
     };

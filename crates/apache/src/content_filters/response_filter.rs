@@ -17,10 +17,10 @@ use saker_apache_model::{
     host::{Apache, Host},
     modules::filters::Chosen,
 };
-use saker_config::model::Settings;
+use saker_config::model::{CompressionCoding, Settings};
 use saker_content_filters::{PassThrough, gather, transform_response};
 use saker_files::{Kind, Watcher};
-use saker_http::{Fields, Status};
+use saker_http::{Fields, Method, Status};
 use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response, respond::built_in_page};
 use std::sync::Arc;
 
@@ -192,7 +192,12 @@ fn set_codings(
     compression.errors = status.is_error();
     // Apache knows only of content that comes in one piece that it is short.
     if exchange.limits.reflects_content || comes_in_pieces(exchange, own) {
-        compression.min_bytes = 1;
+        // An application has no content for HEAD, of which DEFLATE makes nothing.
+        let is_head = exchange.head.view().method() == Method::Head;
+        if is_head && !compression.codings.contains(&CompressionCoding::Brotli) {
+            compression.codings.clear();
+        }
+        compression.min_bytes = compression.min_bytes.min(1);
     }
     // The Content-Encoding of a file that is already encoded is set later.
     if own.kind == Some(Kind::File)

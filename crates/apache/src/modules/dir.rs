@@ -118,6 +118,10 @@ fn index_file(
     if let Some(refusal) = refusal {
         return Verdict::Answer(refusal);
     }
+    // `DirectoryIndex disabled` leaves folders alone.
+    if local.dir.index_names().next().is_none() {
+        return Verdict::Pass;
+    }
     fallback(exchange, local)
 }
 
@@ -157,6 +161,10 @@ fn index(
     local: &DirConfig,
     name: &str,
 ) -> Verdict {
+    let (name, query) = match name.split_once('?') {
+        Some((name, query)) => (name, Some(query)),
+        None => (name, None),
+    };
     let path = match name.strip_prefix('/') {
         Some(_) => name.as_bytes().to_vec(),
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
@@ -165,6 +173,14 @@ fn index(
     let Some(mut inner) = subrequest(exchange, path.clone(), Inner::Lookup) else {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
+    if let Some(own) = query {
+        // As Apache: the request's query follows the name's.
+        let asked = inner
+            .query
+            .take()
+            .map(|asked| [b"?", asked.as_slice()].concat());
+        inner.query = Some([own.as_bytes(), &asked.unwrap_or_default()].concat());
+    }
     let outcome = run_phases(rules, &mut inner);
     exchange.depends_on_exchange(&mut inner);
     let refused = match outcome {

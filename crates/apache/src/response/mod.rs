@@ -154,8 +154,27 @@ fn head_facts(exchange: &Exchange, response: &Response) -> HeadFacts {
     }
 }
 
-/// Lines about the content of a response that a handler has made.
-fn lines_of_success(own: &State) -> Vec<(Box<str>, Box<[u8]>)> {
+/// Lines that go with every response: cookies, and with refusals what the choice among several files
+/// depended on (mod_negotiation).
+fn lines_of_all(own: &State, way: Way) -> Vec<(Box<str>, Box<[u8]>)> {
+    let cookies = own.cookies.iter();
+    let cookies = cookies.map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into()));
+    let negotiated = own.negotiated.iter().filter(|_| way == Way::Refusal);
+    let varies = negotiated.filter(|(name, _)| &**name == "Vary");
+    // Nothing was chosen in the end: only what the choice looked at counts.
+    let looked_at = varies.filter_map(|(name, value)| {
+        let names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let names: Vec<&[u8]> = names.filter(|name| *name != b"negotiate").collect();
+        (!names.is_empty()).then(|| (name.clone(), names.join(&b","[..]).into()))
+    });
+    cookies.chain(looked_at).collect()
+}
+
+/// Lines about the content of a response, if a handler has made it.
+fn lines_of_content(own: &State, way: Way) -> Vec<(Box<str>, Box<[u8]>)> {
+    if way == Way::Refusal {
+        return Vec::new();
+    }
     let mut lines = content_lines(own);
     let info = own.authentication_info.as_deref();
     lines.extend(info.map(|info| ("Authentication-Info".into(), info.into())));
@@ -207,6 +226,11 @@ impl ResponseRules {
         let Some(host) = host_of(&self.rules.apache, exchange) else {
             return Ok(true);
         };
+        // As in Apache: a TRACE is answered before anything else has a say.
+        let method = exchange.head.view().method();
+        if method == Method::Trace && response.status == Status::OK {
+            return Ok(true);
+        }
         let own = snapshot(exchange);
         // Before the walk, what is in force for the host and the URL is in force.
         let local = own
@@ -223,11 +247,9 @@ impl ResponseRules {
         let headers = [&local.headers, &host.defaults.headers];
         let unused = Work::default();
         // A request that nothing edits needs no budget.
-        let edits = headers.iter().any(|headers| headers.edits_response());
-        let work = if edits {
-            exchange.budget().work()
-        } else {
-            &unused
+        let work = match headers.iter().any(|headers| headers.edits_response()) {
+            true => exchange.budget().work(),
+            false => &unused,
         };
         let context = EditContext {
             facts: &seen as &dyn Facts,
@@ -235,15 +257,7 @@ impl ResponseRules {
             request: &request,
             work,
         };
-        let always: Vec<(Box<str>, Box<[u8]>)> = own
-            .cookies
-            .iter()
-            .map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into()))
-            .collect();
-        let content = match way {
-            Way::Refusal => Vec::new(),
-            Way::Content => lines_of_success(&own),
-        };
+        let (always, content) = (lines_of_all(&own, way), lines_of_content(&own, way));
         let layers = Layers {
             local: &local,
             defaults: &host.defaults,
@@ -253,19 +267,9 @@ impl ResponseRules {
         };
         let head = head_facts(exchange, response);
         let fields = response.fields_mut();
-        // Apache takes what describes the content away after the edits, which may look at it.
-        let media_type = exchange
-            .routing
-            .settings
-            .files
-            .whole_type
-            .as_deref()
-            .filter(|_| {
-                head.status == Status::NOT_MODIFIED || head.status == Status::PRECONDITION_FAILED
-            });
-        media_type
-            .into_iter()
-            .for_each(|kind| fields.set("Content-Type", kind.as_bytes().to_vec()));
+        if let Some(media_type) = unsent_type(exchange, head.status, &own) {
+            fields.set("Content-Type", media_type.as_bytes().to_vec());
+        }
         layers.lay(way, &head, &context, fields);
         if head.status == Status::NOT_MODIFIED {
             strip_not_modified(fields, is_page && local.include.entity_tag != Some(true));
@@ -380,6 +384,13 @@ pub fn way(exchange: &Exchange, status: Status, own: &State) -> Way {
     } else {
         Way::Refusal
     }
+}
+
+/// The type of content that is not sent, which edits may look at: Apache takes it away after them.
+fn unsent_type<'e>(exchange: &'e Exchange, status: Status, own: &State) -> Option<&'e str> {
+    let media_type = exchange.routing.settings.files.whole_type.as_deref();
+    let is_unsent = status == Status::NOT_MODIFIED || is_unmet(exchange, status, own);
+    media_type.filter(|_| is_unsent)
 }
 
 /// Returns whether a file's own conditions were not met (412): Apache sends the head that the file
