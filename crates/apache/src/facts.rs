@@ -131,6 +131,12 @@ impl<'e> RequestFacts<'e> {
         }
     }
 
+    /// The type of the file, once it is known.
+    fn media_type(&self) -> Option<&str> {
+        self.state.local.as_ref()?;
+        self.exchange.routing.settings.files.whole_type.as_deref()
+    }
+
     fn start_line(&self) -> Vec<u8> {
         request_conditions::request_line(self.exchange.head.view())
     }
@@ -238,16 +244,7 @@ impl Facts for RequestFacts<'_> {
             Variable::ServerProtocol => Cow::Borrowed(view.version().as_str().as_bytes()),
             Variable::PathInfo => Cow::Borrowed(&exchange.routing.path_info),
             Variable::QueryString => Cow::Borrowed(self.query().unwrap_or_default()),
-            // Known once the file is.
-            Variable::ContentType if self.state.local.is_some() => Cow::Borrowed(
-                exchange
-                    .routing
-                    .settings
-                    .files
-                    .whole_type
-                    .as_deref()?
-                    .as_bytes(),
-            ),
+            Variable::ContentType => Cow::Borrowed(self.media_type()?.as_bytes()),
             Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest {
                 b"true"
             } else {

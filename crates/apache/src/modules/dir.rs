@@ -161,10 +161,8 @@ fn index(
     local: &DirConfig,
     name: &str,
 ) -> Verdict {
-    let (name, query) = match name.split_once('?') {
-        Some((name, query)) => (name, Some(query)),
-        None => (name, None),
-    };
+    let mut parts = name.splitn(2, '?');
+    let (name, query) = (parts.next().unwrap_or_default(), parts.next());
     let path = match name.strip_prefix('/') {
         Some(_) => name.as_bytes().to_vec(),
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
@@ -173,13 +171,8 @@ fn index(
     let Some(mut inner) = subrequest(exchange, path.clone(), Inner::Lookup) else {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
-    if let Some(own) = query {
-        // As Apache: the request's query follows the name's.
-        let asked = inner
-            .query
-            .take()
-            .map(|asked| [b"?", asked.as_slice()].concat());
-        inner.query = Some([own.as_bytes(), &asked.unwrap_or_default()].concat());
+    if let Some(query) = query {
+        add_query(&mut inner, query);
     }
     let outcome = run_phases(rules, &mut inner);
     exchange.depends_on_exchange(&mut inner);
@@ -225,6 +218,16 @@ fn index(
     }
     adopt(exchange, inner);
     Verdict::Pass
+}
+
+/// The query of an index file's name. As in Apache, the request's own follows it.
+fn add_query(inner: &mut Exchange, query: &str) {
+    let mut whole = query.as_bytes().to_vec();
+    if let Some(asked) = inner.query.take() {
+        whole.push(b'?');
+        whole.extend_from_slice(&asked);
+    }
+    inner.query = Some(whole);
 }
 
 /// A path that a name with `.` or `..` in it may have been put to.
