@@ -51,6 +51,8 @@ pub struct RequestFacts<'e> {
     pub has_looked_ahead: Cell<bool>,
     /// A program of a map has not answered yet: what came of the rules counts for nothing.
     pub pause: RefCell<Option<Pause>>,
+    /// Logs see the request that a page stands for, not the page.
+    pub is_for_logs: bool,
 }
 
 impl<'e> RequestFacts<'e> {
@@ -69,6 +71,7 @@ impl<'e> RequestFacts<'e> {
             rules: None,
             has_looked_ahead: Cell::default(),
             pause: RefCell::default(),
+            is_for_logs: false,
         }
     }
 
@@ -119,15 +122,15 @@ impl<'e> RequestFacts<'e> {
     /// The path, or that of the page that stands for an error.
     fn path(&self) -> &[u8] {
         match &self.state.answered_as {
-            Some((path, _)) => path,
-            None => &self.exchange.path,
+            Some((path, _)) if !self.is_for_logs => path,
+            _ => &self.exchange.path,
         }
     }
 
     fn query(&self) -> Option<&[u8]> {
         match &self.state.answered_as {
-            Some((_, query)) => query.as_deref(),
-            None => self.exchange.query.as_deref(),
+            Some((_, query)) if !self.is_for_logs => query.as_deref(),
+            _ => self.exchange.query.as_deref(),
         }
     }
 

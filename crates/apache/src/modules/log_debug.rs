@@ -98,7 +98,10 @@ pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, respons
         return;
     }
     exchange.depends_on_request();
-    let seen = RequestFacts::new(exchange, &own, host, watcher);
+    let seen = RequestFacts {
+        is_for_logs: true,
+        ..RequestFacts::new(exchange, &own, host, watcher)
+    };
     let facts = Answered {
         request: &seen,
         status: response.status,

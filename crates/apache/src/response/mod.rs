@@ -327,7 +327,10 @@ impl ResponseRules {
         status: Status,
         response: &Response,
     ) -> Vec<bool> {
-        let seen = RequestFacts::new(exchange, own, host, self.rules.watcher());
+        let seen = RequestFacts {
+            is_for_logs: true,
+            ..RequestFacts::new(exchange, own, host, self.rules.watcher())
+        };
         let facts = Answered {
             request: &seen,
             status,
