@@ -41,7 +41,7 @@ pub use pattern::{
 pub use request_test::{PartValue, Predicate, RequestPart, RequestTest, TextPredicate};
 pub use subnet::{Subnet, SubnetError};
 pub use text::{
-    base64_decode, base64_encode, escape_uri, ldap_escape, md5_hex, sha1_hex, unescape,
+    base64_decode, base64_encode, escape_uri, ldap_escape, md5, md5_hex, sha1_hex, unescape,
 };
 pub use variable::{API_VERSION, VARIABLES, Variable, VariableRow};
 pub use work::{STEP_BYTES, STEPS_MAX, TEXT_BYTES_MAX, Work, WorkLimit, pattern_steps};

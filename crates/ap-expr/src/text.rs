@@ -102,8 +102,13 @@ pub fn base64_decode(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// MD5 (RFC 1321).
+pub fn md5(text: &[u8]) -> [u8; 16] {
+    Md5::digest(text).into()
+}
+
 pub fn md5_hex(text: &[u8]) -> Vec<u8> {
-    hex(&Md5::digest(text))
+    hex(&md5(text))
 }
 
 pub fn sha1_hex(text: &[u8]) -> Vec<u8> {

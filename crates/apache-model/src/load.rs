@@ -14,7 +14,7 @@ use crate::{
     overview::Overview,
     paths::with_slash,
     process::Process,
-    read_section::{matcher, read_all, read_one},
+    read_section::{matcher, read_all, read_one, section_name},
     reading::{Place, ProviderNames, Reading},
     server, tls,
 };
@@ -221,7 +221,11 @@ impl TreeReader<'_> {
             (Matcher::Exact(path), false) => Some(String::from_utf8_lossy(path).into()),
             _ => None,
         };
-        let local = self.content(node, place, section);
+        let inner = match &matcher {
+            Matcher::Exact(_) => None,
+            _ => Some(section_name(node)),
+        };
+        let local = self.content(node, place, (section, inner));
         sections.push(Arc::new(Section {
             matcher,
             local,
@@ -231,7 +235,12 @@ impl TreeReader<'_> {
 
     /// The settings of a section. Thousands of hosts have sections with the same text: they share
     /// the settings, and everything that is made of them later.
-    fn content(&mut self, node: &Node, place: Place, section: Option<Box<str>>) -> Arc<DirConfig> {
+    fn content(
+        &mut self,
+        node: &Node,
+        place: Place,
+        (section, inner): (Option<Box<str>>, Option<Box<str>>),
+    ) -> Arc<DirConfig> {
         let text = placeless_text(&node.children).filter(|_| !self.keeps_places);
         if let Some(known) = text.as_ref().and_then(|text| self.contents.get(text)) {
             return Arc::clone(known);
@@ -241,6 +250,7 @@ impl TreeReader<'_> {
             &node.children,
             &mut Reading {
                 section,
+                inner,
                 ..self.reading(place)
             },
         ));
@@ -270,6 +280,7 @@ impl TreeReader<'_> {
 
     fn reading(&mut self, place: Place) -> Reading<'_> {
         Reading {
+            inner: None,
             server_root: self.server_root,
             place,
             section: None,

@@ -5,6 +5,7 @@
 //! denies everything.
 
 use crate::{
+    arguments::texts,
     dir_config::{self, Condition, ConditionKind, DirConfig, Section},
     matcher::Matcher,
     paths::without_dots,
@@ -150,12 +151,24 @@ pub fn inner(node: &Node, reading: &mut Reading<'_>) -> Box<DirConfig> {
     let mut inner = Reading {
         server_root: reading.server_root,
         place,
+        inner: Some(section_name(node)),
         section: reading.section.clone(),
         methods: reading.methods.clone(),
         aliases: reading.aliases,
         diagnostics: reading.diagnostics,
     };
     read_all(&node.children, &mut inner)
+}
+
+/// The path that Apache hands to modules for directives in a section of conditions, or of a name or
+/// pattern (core.c, `ifsection`, `filesection`, and `dirsection`).
+pub fn section_name(node: &Node) -> Box<str> {
+    if matches!(node.canonical_name(), "<If" | "<ElseIf" | "<Else") {
+        return "*If".into();
+    }
+    let words = texts(node).into_iter();
+    let mut names = words.skip_while(|word| word == "~");
+    names.next().unwrap_or_default().into()
 }
 
 fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, String> {

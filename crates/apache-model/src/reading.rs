@@ -90,6 +90,9 @@ pub fn said<T: Clone>(outside: &Option<T>, over: &Option<T>) -> Option<T> {
 pub struct Reading<'r> {
     pub server_root: &'r Path,
     pub place: Place,
+    /// Name or pattern of the section around it, where that is no single directory or path: modules
+    /// of Apache see it in the place of a directory.
+    pub inner: Option<Box<str>>,
     /// The path of the `<Location>` around it, where that is one.
     pub section: Option<Box<str>>,
     /// Methods of `<Limit>` and `<LimitExcept>` around it.

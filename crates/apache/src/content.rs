@@ -65,7 +65,9 @@ pub fn content(
     }
     match methods::answer(exchange, host) {
         Some(response) => Verdict::Answer(response),
-        None if is_unlistable(exchange) => Verdict::Answer(Response::new(Status::NOT_FOUND)),
+        None if is_unlistable(exchange) || (!host.is_native && is_handled_folder(exchange)) => {
+            Verdict::Answer(Response::new(Status::NOT_FOUND))
+        }
         // A native site's own listing, unless `.htaccess` describes another one.
         None if is_listed(exchange, local) && host.is_native && !local.autoindex.is_said() => {
             Verdict::Pass
@@ -127,6 +129,12 @@ fn of_other_server(
         true => php::forbidden(exchange, "a .htaccess file may not open proxy connections"),
         false => call::by_handler(rules, exchange, host, local, url),
     })
+}
+
+/// A folder under a handler that takes no folders is not listed either (mod_autoindex).
+fn is_handled_folder(exchange: &Exchange) -> bool {
+    exchange.routing.handler.is_some()
+        && peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory))
 }
 
 /// Handlers that run what the file holds: PHP, and those that Saker does not have, whose files are

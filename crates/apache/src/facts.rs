@@ -51,6 +51,8 @@ pub struct RequestFacts<'e> {
     pub has_looked_ahead: Cell<bool>,
     /// A program of a map has not answered yet: what came of the rules counts for nothing.
     pub pause: RefCell<Option<Pause>>,
+    /// Logs see the request that a page stands for, not the page.
+    pub is_for_logs: bool,
 }
 
 impl<'e> RequestFacts<'e> {
@@ -69,6 +71,7 @@ impl<'e> RequestFacts<'e> {
             rules: None,
             has_looked_ahead: Cell::default(),
             pause: RefCell::default(),
+            is_for_logs: false,
         }
     }
 
@@ -114,6 +117,27 @@ impl<'e> RequestFacts<'e> {
             &mut self.stamps.borrow_mut(),
         )
         .ok()
+    }
+
+    /// The path, or that of the page that stands for an error.
+    fn path(&self) -> &[u8] {
+        match &self.state.answered_as {
+            Some((path, _)) if !self.is_for_logs => path,
+            _ => &self.exchange.path,
+        }
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        match &self.state.answered_as {
+            Some((_, query)) if !self.is_for_logs => query.as_deref(),
+            _ => self.exchange.query.as_deref(),
+        }
+    }
+
+    /// The type of the file, once it is known.
+    fn media_type(&self) -> Option<&str> {
+        self.state.local.as_ref()?;
+        self.exchange.routing.settings.files.whole_type.as_deref()
     }
 
     fn start_line(&self) -> Vec<u8> {
@@ -199,7 +223,7 @@ impl Facts for RequestFacts<'_> {
             Variable::RequestScheme => {
                 Cow::Borrowed(if client.secure { b"https" } else { b"http" })
             }
-            Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&exchange.path),
+            Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(self.path()),
             Variable::RequestFilename | Variable::ScriptFilename
                 if self.state.filename.is_empty() =>
             {
@@ -222,7 +246,8 @@ impl Facts for RequestFacts<'_> {
             Variable::ServerAddr => return owned(client.local.ip().to_canonical()),
             Variable::ServerProtocol => Cow::Borrowed(view.version().as_str().as_bytes()),
             Variable::PathInfo => Cow::Borrowed(&exchange.routing.path_info),
-            Variable::QueryString => Cow::Borrowed(exchange.query.as_deref().unwrap_or_default()),
+            Variable::QueryString => Cow::Borrowed(self.query().unwrap_or_default()),
+            Variable::ContentType => Cow::Borrowed(self.media_type()?.as_bytes()),
             Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest {
                 b"true"
             } else {
@@ -267,7 +292,16 @@ impl Facts for RequestFacts<'_> {
     }
 
     fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        ssl::variable(self.exchange, self.state, std::str::from_utf8(name).ok()?)
+        if name.starts_with(b"SSL_") {
+            return ssl::variable(self.exchange, self.state, std::str::from_utf8(name).ok()?);
+        }
+        // mod_ssl knows those of the request too, over TLS or not.
+        let row = Variable::from_name(name).filter(|row| row.in_rewrite)?;
+        let value = match row.request_field {
+            Some(field) => self.request_field(field.as_bytes()),
+            None => self.variable(row.variable),
+        };
+        value.filter(|value| !value.is_empty())
     }
 
     fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
@@ -295,8 +329,7 @@ impl Facts for RequestFacts<'_> {
         let head = &self.exchange.head;
         !head.is_edited()
             && (*part != RequestPart::Query
-                || self.exchange.query.as_deref()
-                    == request_conditions::query(head.view().target()))
+                || self.query() == request_conditions::query(head.view().target()))
     }
 
     fn local_time(&self) -> LocalTime {

@@ -3,11 +3,13 @@
 //! Called by: `fixups`, once it is known which file that is.
 
 use crate::{
+    facts::RequestFacts,
     includes, magic,
     memo::Memo,
     response,
-    state::{State, peek, state},
+    state::{State, peek, snapshot, state},
 };
+use saker_ap_expr::{Facts as _, base64_encode, md5};
 use saker_apache_model::{
     dir_config::DirConfig,
     host::Host,
@@ -15,7 +17,7 @@ use saker_apache_model::{
 };
 use saker_config::model::Files;
 use saker_files::{Kind, Watcher};
-use saker_http::media_type;
+use saker_http::{Method, media_type};
 use saker_pipeline::Exchange;
 use saker_static_files::names;
 use std::borrow::Cow;
@@ -61,7 +63,10 @@ pub fn describe(
     exchange.cache.change_tokens.append(&mut stamps);
     let handler = handler.or_else(|| media_type.as_deref().and_then(handler_of_type));
     exchange.routing.handler = handler.or_else(|| native_script(exchange));
-    note_content(state(exchange), &facts, is_page);
+    let digest = digest(exchange, host, watcher, local);
+    let own = state(exchange);
+    note_content(own, &facts, is_page);
+    own.content_lines.extend(digest);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.routing.settings = memo.typed(&exchange.routing.settings, content_type.as_deref());
     response::encoding::choose(
@@ -114,6 +119,33 @@ fn native_script(exchange: &Exchange) -> Option<Box<str>> {
         (false, true) => Some("application/x-httpd-php-source".into()),
         (false, false) => None,
     }
+}
+
+/// Bytes of a file whose digest is sent.
+const DIGESTED_BYTES_MAX: usize = 64 << 20;
+
+/// ContentDigest: Content-MD5 (RFC 2616 section 14.15) of a file that is sent as it is. It is made
+/// once for a head that is kept.
+fn digest(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &DirConfig,
+) -> Option<(Box<str>, Box<[u8]>)> {
+    if local.core.content_digest != Some(true) || exchange.routing.handler.is_some() {
+        return None;
+    }
+    let own = snapshot(exchange);
+    let is_read = matches!(exchange.head.view().method(), Method::Get | Method::Head);
+    if own.kind != Some(Kind::File) || own.is_subrequest || !is_read {
+        return None;
+    }
+    let seen = RequestFacts::new(exchange, &own, host, watcher);
+    let content = seen.file_content(&own.filename, DIGESTED_BYTES_MAX).ok();
+    let mut stamps = seen.stamps.take();
+    exchange.cache.change_tokens.append(&mut stamps);
+    let digest = base64_encode(&md5(&content?));
+    Some(("Content-MD5".into(), digest.into()))
 }
 
 /// Notes what describes the content, and the filters that it passes.

@@ -82,9 +82,18 @@ fn of_file(
         None => {}
     }
     let bare = bare_directory(exchange, &local);
+    let before = has_redirects(host, &local).then(|| exchange.path.clone());
     match rewrite_folder(rules, exchange, host, watcher, &local) {
         Verdict::Pass => {}
         Verdict::Restart => {
+            // mod_alias sees the path that it was; the query is the new one.
+            if let Some(before) = before {
+                let rewritten = std::mem::replace(&mut exchange.path, before);
+                if let Some(redirected) = section_redirect(exchange, host, watcher, &local) {
+                    return redirected;
+                }
+                exchange.path = rewritten;
+            }
             // mod_dir runs after mod_rewrite's fixup, and before the redirect that it asked for.
             if let Some(bare) = bare {
                 exchange.path = bare;
@@ -161,7 +170,11 @@ fn proxied(
             filters.push(catalog::PROXY_HTML.name.into());
         }
     }
-    response::request::edit(exchange, host, watcher, &local.headers.request, false);
+    if let Err(pause) =
+        response::request::edit(rules, exchange, host, &local.headers.request, false)
+    {
+        return Verdict::Wait(pause);
+    }
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);
     crate::content_filters::input::wrap_request_body(exchange, host, watcher, local, &[]);
     response::encoding::choose(
@@ -212,8 +225,11 @@ fn program(
     watcher: &Watcher,
     local: &Arc<DirConfig>,
 ) -> Verdict {
-    if !peek(exchange).is_some_and(|state| state.is_subrequest) {
-        response::request::edit(exchange, host, watcher, &local.headers.request, false);
+    if !peek(exchange).is_some_and(|state| state.is_subrequest)
+        && let Err(pause) =
+            response::request::edit(rules, exchange, host, &local.headers.request, false)
+    {
+        return Verdict::Wait(pause);
     }
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);
     response::prepare(exchange, host, watcher, local);
@@ -224,6 +240,16 @@ fn program(
     }
 }
 
+/// The number of redirects that sections add to the host's own.
+fn own_redirects(host: &Host, local: &DirConfig) -> usize {
+    let all = local.alias.redirects.len();
+    all.saturating_sub(host.defaults.alias.redirects.len())
+}
+
+fn has_redirects(host: &Host, local: &DirConfig) -> bool {
+    own_redirects(host, local) > 0
+}
+
 /// Redirect and RedirectMatch of folders, files and locations; the host's own came before.
 fn section_redirect(
     exchange: &mut Exchange,
@@ -231,11 +257,7 @@ fn section_redirect(
     watcher: &Watcher,
     local: &DirConfig,
 ) -> Option<Verdict> {
-    let own = local
-        .alias
-        .redirects
-        .len()
-        .saturating_sub(host.defaults.alias.redirects.len());
+    let own = own_redirects(host, local);
     if own == 0 {
         return None;
     }

@@ -218,6 +218,7 @@ fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
     let mut diagnostics = Vec::new();
     let place = Place::Htaccess(String::from_utf8_lossy(folder).into());
     let mut reading = Reading {
+        inner: None,
         server_root: &apache.environment.server_root,
         place,
         section: None,

@@ -88,6 +88,7 @@ fn of_path(state: &State) -> Option<Kept> {
         changes_content,
         negotiated,
         is_error_page,
+        answered_as,
         is_ended_by_rule,
         is_rewritten,
         rewritten_as,
@@ -113,7 +114,7 @@ fn of_path(state: &State) -> Option<Kept> {
         has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
-        kept_content keeps_content session form form_handler);
+        kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies content_lines output_filters negotiated);
     (!has_any && has_none && is_empty).then(|| {
         Some(Kept {
@@ -253,6 +254,7 @@ fn is_of_program(state: &State) -> bool {
         changes_content: _,
         negotiated,
         is_error_page,
+        answered_as,
         is_ended_by_rule,
         is_rewritten: _,
         rewritten_as: _,
@@ -276,7 +278,7 @@ fn is_of_program(state: &State) -> bool {
     let has_any = any!(is_forwarded is_decided edits_ready_heads is_error_page is_ended_by_rule is_subrequest
         is_answered is_program forbids_storing has_hinted);
     let has_none = none!(base translated proxied authentication_info received looked_at_from page
-        looked_up_file asked listing kept_content keeps_content session form form_handler);
+        looked_up_file asked listing kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies negotiated);
     local.is_some() && !has_any && has_none && is_empty
 }

@@ -44,7 +44,7 @@ pub fn by_path(
     finish(inner, outcome, host, watcher)
 }
 
-/// The file's own sections and access rules, no mapping.
+/// The file's own sections, access rules, and fixups; no mapping.
 pub fn by_file(
     rules: &ApacheRules,
     exchange: &Exchange,
@@ -54,7 +54,8 @@ pub fn by_file(
 ) -> Result<SubRequest, Option<Pause>> {
     let mut inner = start(exchange, &exchange.path).ok_or(None)?;
     state(&mut inner).translated = Some(Translated::File(path.to_vec()));
-    for phase in [rules.phases.map_to_storage, rules.phases.access] {
+    let phases = &rules.phases;
+    for phase in [phases.map_to_storage, phases.access, phases.fixups] {
         match phase(rules, &mut inner) {
             Verdict::Pass => {}
             other => return finish(inner, other, host, watcher),

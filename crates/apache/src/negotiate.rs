@@ -40,6 +40,7 @@ struct Wishes {
     /// `None`: there is no Accept field. An empty one accepts nothing, as in Apache.
     types: Option<Vec<(String, Option<f32>)>>,
     languages: Vec<(String, Option<f32>)>,
+    charsets: Option<Vec<(String, Option<f32>)>>,
     codings: Option<Vec<(String, Option<f32>)>>,
 }
 
@@ -49,6 +50,9 @@ const ANY_TYPE: f32 = 0.01;
 const ANY_SUBTYPE: f32 = 0.02;
 
 const OTHER_LANGUAGE: f32 = 0.001;
+
+/// The charset of text that names none.
+const LATIN_1: &str = "iso-8859-1";
 
 /// Weight of plain content, for clients that take codings.
 const PLAIN: f32 = 0.0001;
@@ -65,6 +69,7 @@ impl Wishes {
         Wishes {
             types: present("accept"),
             languages: list("accept-language"),
+            charsets: present("accept-charset"),
             codings: present("accept-encoding"),
         }
     }
@@ -129,6 +134,23 @@ impl Wishes {
         best.map_or(0.0, |(_, weight)| weight)
     }
 
+    /// Text without a charset is in ISO 8859-1, which every client takes unless it says otherwise.
+    fn of_charset(&self, variant: &Variant) -> f32 {
+        let Some(accepted) = &self.charsets else {
+            return 1.0;
+        };
+        let charset = match variant.charset.as_deref() {
+            None if !variant.media_type.starts_with("text/") => return 1.0,
+            charset => charset.unwrap_or(LATIN_1),
+        };
+        let find = |name: &str| {
+            let known = accepted.iter().find(|(known, _)| known == name);
+            known.map(|(_, weight)| weight.unwrap_or(1.0))
+        };
+        let unsaid = if charset == LATIN_1 { 1.0 } else { 0.0 };
+        find(charset).or_else(|| find("*")).unwrap_or(unsaid)
+    }
+
     fn of_coding(&self, coding: Option<&str>) -> f32 {
         let Some(accepted) = &self.codings else {
             return 1.0;
@@ -169,6 +191,9 @@ struct Rated {
     kind: f32,
     language: f32,
     rank: Option<usize>,
+    charset: f32,
+    /// It names a charset other than the default one.
+    names_charset: bool,
     coding: f32,
     bytes: u64,
 }
@@ -193,10 +218,18 @@ pub fn choose(variants: &[Variant], head: HeadView<'_>, settings: &Negotiation) 
                 .filter_map(|language| settings.rank(language))
                 .min()
                 .filter(|_| force.prefer || any_language),
+            charset: wishes.of_charset(variant),
+            names_charset: variant
+                .charset
+                .as_deref()
+                .is_some_and(|charset| charset != LATIN_1),
             coding: wishes.of_coding(variant.coding.as_deref()),
             bytes: variant.bytes,
         });
-        let fits = |rated: &Rated| rated.kind > 0.0 && rated.language > 0.0 && rated.coding > 0.0;
+        let fits = |rated: &Rated| {
+            let weights = [rated.kind, rated.language, rated.charset, rated.coding];
+            weights.iter().all(|weight| *weight > 0.0)
+        };
         rated
             .filter(fits)
             .reduce(|best, next| if is_better(&next, &best) { next } else { best })
@@ -215,7 +248,9 @@ fn is_better(one: &Rated, best: &Rated) -> bool {
         .kind
         .total_cmp(&best.kind)
         .then(one.language.total_cmp(&best.language))
-        .then(ranked);
+        .then(ranked)
+        .then(one.charset.total_cmp(&best.charset))
+        .then(one.names_charset.cmp(&best.names_charset));
     order
         .then(one.coding.total_cmp(&best.coding))
         .then(best.bytes.cmp(&one.bytes))

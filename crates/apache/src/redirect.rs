@@ -2,10 +2,10 @@
 //!
 //! Called by: every phase that redirects.
 
-use crate::{origin::origin, verdict::Verdict};
+use crate::{origin::origin, state::state, verdict::Verdict};
 use saker_apache_model::{host::Host, modules::alias::Redirected};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response};
+use saker_pipeline::{Exchange, Response, respond::built_in_page};
 
 /// Locations that begin with a slash are made whole, as Apache does unless RedirectRelative is on.
 pub fn redirect(exchange: &mut Exchange, host: &Host, redirected: Redirected) -> Verdict {
@@ -13,7 +13,13 @@ pub fn redirect(exchange: &mut Exchange, host: &Host, redirected: Redirected) ->
         // The name may be the address that the client connected to.
         exchange.depends_on_request();
     }
-    let mut response = Response::new(Status(redirected.status));
+    let status = Status(redirected.status);
+    if (200..300).contains(&status.0) {
+        // A rule that ends with success has a page of the server's own.
+        state(exchange).is_ended_by_rule = true;
+        return Verdict::Answer(built_in_page(Response::new(status)));
+    }
+    let mut response = Response::new(status);
     if let Some(location) = redirected.location {
         let whole = match location.first() {
             Some(b'/') if !redirected.is_relative => {

@@ -85,8 +85,10 @@ pub fn rewrite_folder(
     if has_looked_ahead {
         exchange.depends_on_request();
     }
+    let takes_handler = outcome.effects.forced_handler.is_some();
     match apply(exchange, host, outcome) {
         Action::Pass | Action::Stay => Verdict::Pass,
+        Action::InternalRedirect(_) if takes_handler => Verdict::Answer(without_file(exchange)),
         Action::InternalRedirect(path)
         | Action::PassThrough(path)
         | Action::Translate(path)
@@ -97,6 +99,19 @@ pub fn rewrite_folder(
         }
         other => answer(exchange, host, other),
     }
+}
+
+/// The answer where a handler is forced upon a path that rules make: in Apache it takes the place of
+/// the handler that would redirect, and finds no file of that name.
+fn without_file(exchange: &Exchange) -> Response {
+    // Programs are refused before they are looked for.
+    let is_refused = peek(exchange).is_some_and(|own| {
+        own.kind.is_some() || own.forced_handler.as_deref() == Some("cgi-script")
+    });
+    Response::new(match is_refused {
+        true => Status::FORBIDDEN,
+        false => Status::NOT_FOUND,
+    })
 }
 
 /// To another path of the site, read as one from a client would be.

@@ -12,6 +12,7 @@ use crate::{
     modules::{self, log_debug},
     origin, own_page,
     proxy::forward,
+    response,
     script_uri::script_uri,
     server_rewrite::Translation,
     state::{self, peek, state},
@@ -101,6 +102,7 @@ impl Rules for ApacheRules {
 
     fn adopt_error_document(&self, exchange: &mut Exchange, page: &mut Exchange) {
         state::adopt(exchange, page);
+        state(exchange).answered_as = Some((page.path.clone(), page.query.clone()));
     }
 
     fn error_document(&self, exchange: &Exchange, page: &mut Exchange, status: Status) {
@@ -142,6 +144,9 @@ impl Rules for ApacheRules {
     }
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
+        if peek(exchange).is_some_and(|own| response::is_unmet(exchange, response.status, own)) {
+            return response;
+        }
         match self.host(exchange) {
             Some(host) => own_page::own_page(exchange, &host, response),
             None => built_in_page(response),

@@ -152,13 +152,10 @@ impl ApacheRules {
             return Some(Verdict::Pass);
         }
         if exchange.is_as_received() && !is_subrequest {
-            response::request::edit(
-                exchange,
-                host,
-                &self.watcher,
-                &host.defaults.headers.request,
-                true,
-            );
+            let edits = &host.defaults.headers.request;
+            if let Err(pause) = response::request::edit(self, exchange, host, edits, true) {
+                return Some(Verdict::Wait(pause));
+            }
             modules::remoteip::find_client(exchange, host);
         }
         None

@@ -85,6 +85,8 @@ pub struct State {
     pub negotiated: Vec<(Box<str>, Box<[u8]>)>,
     /// Its answer stands for an error.
     pub is_error_page: bool,
+    /// Path and query of the page that stands for an error, once the request has its answer.
+    pub answered_as: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// A rule has ended the request with a status of success (`[R=204]`), which Apache treats as a
     /// refusal: fields set on success are not sent.
     pub is_ended_by_rule: bool,
@@ -158,6 +160,7 @@ impl State {
             changes_content: false,
             negotiated: Vec::new(),
             is_error_page: false,
+            answered_as: None,
             is_ended_by_rule: false,
             is_rewritten: false,
             rewritten_as: None,

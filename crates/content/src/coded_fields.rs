@@ -27,7 +27,9 @@ pub fn may_be_coded(
         && !status.forbids_content()
         && fields
             .first("Content-Type")
-            .is_some_and(|value| is_compressible(compression, value))
+            .map_or(compression.every_type, |value| {
+                is_compressible(compression, value)
+            })
         && !fields.has("Content-Range")
         && !fields.has("Content-Encoding")
         && !DIGESTS.iter().any(|name| fields.has(name))

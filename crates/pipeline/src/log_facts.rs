@@ -31,6 +31,8 @@ pub struct LogFacts {
     pub attempts: UpstreamAttempts,
     /// The request was redirected internally.
     pub is_redirected: bool,
+    /// The error that a document stands for; 0 for none.
+    pub error_status: u16,
     pub rules: LogRules,
     /// The trace of the request; never that of another one with the same cached route.
     pub trace: Option<Rc<RequestTrace>>,
@@ -43,6 +45,7 @@ pub struct LogFacts {
 impl ErrorDocument {
     pub fn of(page: &Exchange) -> ErrorDocument {
         ErrorDocument {
+            status: 0,
             path: page.path.as_slice().into(),
             query: page.query.as_deref().map(Into::into),
             file: file(page),
@@ -87,6 +90,7 @@ impl LogFacts {
             late_notes: exchange.log.late_notes.clone(),
             attempts: exchange.upstream.attempts.clone(),
             is_redirected: first.is_some(),
+            error_status: last.status,
             rules: exchange.log.rules.clone(),
             trace: exchange.log.request_trace.clone(),
             route: exchange.routing.route,

@@ -25,6 +25,8 @@ pub struct OriginalRequest {
 /// The error document that replaced a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorDocument {
+    /// The error; a program may have answered with another status.
+    pub status: u16,
     pub path: Box<[u8]>,
     pub query: Option<Box<[u8]>>,
     pub file: Option<Box<[u8]>>,

@@ -256,7 +256,10 @@ async fn internal_page(
     if is_route {
         adopt_edits(exchange, &inner);
     }
-    exchange.log.error_document = Some(Box::new(ErrorDocument::of(&inner)));
+    exchange.log.error_document = Some(Box::new(ErrorDocument {
+        status: status.0,
+        ..ErrorDocument::of(&inner)
+    }));
     rules.adopt_error_document(exchange, &mut inner);
     Some(page)
 }

@@ -408,11 +408,8 @@ fn filters(
     filters.push(Box::new(Compress {
         counters: Arc::clone(counters),
     }));
-    if let Some(apache) = &apache.apache {
-        filters.push(Box::new(ResponseRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-        )));
+    if let Some(rules) = &apache.rules {
+        filters.push(Box::new(ResponseRules::new(Rc::clone(rules))));
     }
     filters.push(Box::new(IdentityFilter));
     filters.push(Box::new(AbuseFields));

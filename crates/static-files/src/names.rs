@@ -122,8 +122,9 @@ fn ends_with(name: &[u8], ending: &[u8]) -> bool {
 
 /// True if bodies of this type are compressed and siblings of such files are looked for.
 pub fn is_compressible(settings: &Settings, content_type: Option<&[u8]>) -> bool {
-    content_type.is_some_and(|content_type| {
-        coded_fields::is_compressible(&settings.compression, content_type)
+    let compression = &settings.compression;
+    content_type.map_or(compression.every_type, |content_type| {
+        coded_fields::is_compressible(compression, content_type)
     })
 }
 

@@ -6,6 +6,7 @@
 
 use crate::{
     arguments::{is_url, texts},
+    modules::core::is_known_status,
     reading::{Place, Reading, Set},
 };
 use saker_ap_expr::{Pattern, PatternOptions, Spans, StringExpression, escape_uri};
@@ -221,6 +222,10 @@ impl Mapping {
     }
 }
 
+fn is_target(to: &[u8]) -> bool {
+    to.starts_with(b"/") || is_url(&String::from_utf8_lossy(to))
+}
+
 impl Redirect {
     fn answer(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
         let location = match &self.from {
@@ -232,9 +237,16 @@ impl Redirect {
             }
             From::Pattern(pattern) => {
                 let spans = pattern.captures(path).ok()??;
-                self.to
-                    .as_ref()
-                    .map(|to| with_query(escape_url(&substitute(to, path, &spans)), query))
+                let to = self.to.as_ref().map(|to| substitute(to, path, &spans));
+                // As Apache: what is neither a URL nor a path is an error.
+                if to.as_deref().is_some_and(|to| !is_target(to)) {
+                    return Some(Redirected {
+                        status: 500,
+                        location: None,
+                        is_relative: false,
+                    });
+                }
+                to.map(|to| with_query(escape_url(&to), query))
             }
             From::Section => self
                 .to
@@ -250,9 +262,8 @@ impl Redirect {
 
     /// The redirect to what its expression gives. Anything but a URL or a path is an error (500).
     fn evaluated(&self, to: Option<Vec<u8>>, query: Option<&[u8]>) -> Redirected {
-        let is_target = |to: &Vec<u8>| to.starts_with(b"/") || is_url(&String::from_utf8_lossy(to));
         let location = to
-            .filter(is_target)
+            .filter(|to| is_target(to))
             .map(|to| with_query(escape_before_query(&to), query));
         Redirected {
             status: if location.is_some() { self.status } else { 500 },
@@ -452,11 +463,13 @@ fn status(word: &str) -> Option<u16> {
         "temp" => Some(302),
         "seeother" => Some(303),
         "gone" => Some(410),
-        number => number
-            .parse()
-            .ok()
-            .filter(|status| (100..1000).contains(status)),
+        number => number.parse().ok(),
     }
+}
+
+/// A status that Apache has no line for is answered with 500.
+fn answered_as(status: u16) -> u16 {
+    if is_known_status(status) { status } else { 500 }
 }
 
 fn add_redirect(
@@ -479,7 +492,8 @@ fn add_redirect(
     let (from, to) = match rest {
         [from, to] if is_redirect => (From::Prefix(from.as_bytes().into()), Some(to)),
         [from] if !is_redirect => (From::Prefix(from.as_bytes().into()), None),
-        [to] if reading.place == Place::Location => (From::Section, Some(to)),
+        // For all below the place.
+        [to] if reading.place != Place::Server => (From::Section, Some(to)),
         [] if reading.place == Place::Location && !is_redirect => (From::Section, None),
         [_, _] => return Err("Redirect URL not valid for this status".into()),
         _ => return Err("Redirect to non-URL".into()),
@@ -487,11 +501,6 @@ fn add_redirect(
     let is_variable = |to: &str| matches!(from, From::Section) && to.starts_with("%{");
     if let Some(to) = to.filter(|to| !is_url(to) && !to.starts_with('/') && !is_variable(to)) {
         return Err(format!("Redirect to non-URL: {to}"));
-    }
-    if let From::Prefix(prefix) = &from
-        && !prefix.starts_with(b"/")
-    {
-        return Err("Redirect from a path that does not begin with a slash".into());
     }
     let expression = match (&from, to) {
         (From::Section, Some(to)) => expression(node, reading, to.as_bytes())?,
@@ -502,7 +511,7 @@ fn add_redirect(
         from,
         to,
         expression,
-        status,
+        status: answered_as(status),
     });
     Ok(())
 }
@@ -532,7 +541,7 @@ fn add_redirect_by_pattern(
         from: From::Pattern(compile(pattern)?),
         to: to.map(|to| to.as_slice().into()),
         expression: None,
-        status: code,
+        status: answered_as(code),
     };
     alias.redirects.push(redirect);
     Ok(())

@@ -4,7 +4,7 @@
 //! deep they are laid over.
 
 use crate::{
-    arguments::{is_url, texts},
+    arguments::{is_url, set_flag, texts},
     reading::{Reading, Set, said},
 };
 use saker_ap_expr::StringExpression;
@@ -104,6 +104,8 @@ pub struct Core {
     /// Those of them that depend on the request.
     pub error_expressions: BTreeMap<u16, Arc<StringExpression>>,
     pub default_charset: Option<Charset>,
+    /// ContentDigest
+    pub content_digest: Option<bool>,
     /// `none` takes it back.
     pub force_type: Option<Option<Box<str>>>,
     pub set_handler: Option<Option<Box<str>>>,
@@ -185,6 +187,9 @@ impl Core {
         ("AllowOverrideList", set_allow_override_list),
         ("ErrorDocument", set_error_document),
         ("AddDefaultCharset", set_default_charset),
+        ("ContentDigest", |node, core, _| {
+            set_flag(node, &mut core.content_digest)
+        }),
         ("ForceType", |node, core, _| {
             set_or_none(node, &mut core.force_type)
         }),
@@ -224,6 +229,7 @@ impl Core {
             error_documents,
             error_expressions,
             default_charset: said(&self.default_charset, &over.default_charset),
+            content_digest: over.content_digest.or(self.content_digest),
             force_type: said(&self.force_type, &over.force_type),
             set_handler: said(&self.set_handler, &over.set_handler),
             accept_path_info: over.accept_path_info.or(self.accept_path_info),
@@ -305,9 +311,9 @@ fn set_allow_override_list(
     Ok(())
 }
 
-/// Statuses that may have a page, as Apache lists them.
-fn is_error_status(status: u16) -> bool {
-    matches!(status, 400..=417 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511)
+/// Statuses that Apache has a line for, and whose pages may be named. Only those of errors get one.
+pub fn is_known_status(status: u16) -> bool {
+    matches!(status, 100..=103 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=417 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511)
 }
 
 fn set_error_document(
@@ -324,7 +330,7 @@ fn set_error_document(
         .ok()
         .and_then(|number| number.parse().ok())
         .unwrap_or_default();
-    if !is_error_status(status) {
+    if !is_known_status(status) {
         return Err(format!(
             "Unsupported HTTP response code {}",
             String::from_utf8_lossy(number)

@@ -330,9 +330,36 @@ fn add_by_type(
     let text = words.next().unwrap_or_default();
     let types: Vec<Box<str>> = words.map(Into::into).collect();
     for filter in named_filters(&text, node, reading) {
+        if !is_registered(&filter, filters, reading) {
+            return Err(format!("Unknown provider filter {filter}"));
+        }
         filters.add_by_types(filter, types.clone());
     }
     Ok(())
+}
+
+/// Filters of Apache's modules that do nothing here; they may be named.
+const OTHERS: [&str; 12] = [
+    "BYTERANGE",
+    "CACHE",
+    "CHARSETOUT",
+    "CHUNK",
+    "CONTENT_LENGTH",
+    "FIXUP_HEADERS_OUT",
+    "HTTP_HEADER",
+    "MOD_EXPIRES",
+    "OLD_WRITE",
+    "REFLECTOR",
+    "XLATEOUT",
+    "xml2enc",
+];
+
+/// Returns whether mod_filter would find a filter of that name.
+fn is_registered(name: &str, filters: &Filters, reading: &Reading<'_>) -> bool {
+    let mut declared = filters.links.keys().chain(&reading.aliases.filters);
+    catalog::find(name).is_some()
+        || OTHERS.iter().any(|other| other.eq_ignore_ascii_case(name))
+        || declared.any(|other| other.eq_ignore_ascii_case(name))
 }
 
 /// A name that is declared anew has no providers.

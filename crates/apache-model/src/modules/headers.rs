@@ -33,6 +33,8 @@ pub struct Edit {
     pub condition: When,
     /// It wants to know more than the resource, the response and the environment.
     pub asks_request: bool,
+    /// It looks at what another request would come to (`-U`, `-F`).
+    pub looks_ahead: bool,
     /// Variables that it wants to know; `None` among them: any.
     pub variables: Vec<Option<Box<[u8]>>>,
 }
@@ -163,9 +165,28 @@ impl Headers {
     pub fn edits_response(&self) -> bool {
         !self.success.is_empty() || !self.always.is_empty()
     }
+
+    /// Returns whether an edit of the response looks at what another request would come to.
+    pub fn looks_ahead(&self) -> bool {
+        let mut edits = self.success.iter().chain(&self.always);
+        edits.any(|edit| edit.looks_ahead)
+    }
 }
 
 impl Action {
+    /// The value that it gives a field.
+    pub fn value(&self) -> Option<&Value> {
+        match self {
+            Action::Set(value)
+            | Action::Append(value)
+            | Action::Merge(value)
+            | Action::Add(value)
+            | Action::SetIfEmpty(value) => Some(value),
+            Action::Edit { replacement, .. } => Some(replacement),
+            Action::Unset | Action::Echo(_) | Action::Note => None,
+        }
+    }
+
     /// Bytes of all fields after the action, where there were so many before.
     fn grown(&self, bytes: usize) -> usize {
         match self {
@@ -417,12 +438,14 @@ fn made(name: &str, condition: When, asks_request: bool, action: Action) -> Edit
         || matches!(&condition, When::Holds(expression) if !may_be_kept(&expression.may_depend()));
     let name = name.split(':').next().unwrap_or_default().into();
     let variables = variables(&action, &condition);
+    let looks_ahead = condition.looks_ahead() || action.value().is_some_and(Value::looks_ahead);
     Edit {
         action,
         name,
         origin: Origin::built_in(),
         condition,
         asks_request,
+        looks_ahead,
         variables,
     }
 }
@@ -435,15 +458,7 @@ fn variables(action: &Action, condition: &When) -> Vec<Option<Box<[u8]>>> {
         }
         When::Holds(_) | When::Always | When::Early => Vec::new(),
     };
-    let of_action = match action {
-        Action::Set(value)
-        | Action::Append(value)
-        | Action::Merge(value)
-        | Action::Add(value)
-        | Action::SetIfEmpty(value) => value.variables(),
-        Action::Edit { replacement, .. } => replacement.variables(),
-        Action::Unset | Action::Echo(_) | Action::Note => Vec::new(),
-    };
+    let of_action = action.value().map_or_else(Vec::new, Value::variables);
     [of_condition, of_action].concat()
 }
 
@@ -452,6 +467,10 @@ fn may_be_kept(dependencies: &Dependencies) -> bool {
 }
 
 impl When {
+    fn looks_ahead(&self) -> bool {
+        matches!(self, When::Holds(expression) if expression.may_depend().has(Dependency::Subrequest))
+    }
+
     fn of(clause: Option<Vec<u8>>, options: ExpressionOptions) -> Result<When, String> {
         clause.map_or(Ok(When::Always), |clause| When::parse(&clause, options))
     }
@@ -570,6 +589,10 @@ impl Value {
                 .sum(),
             Value::Expression(expression) => 1 + expression.text().len() / 2,
         }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        matches!(self, Value::Expression(expression) if expression.may_depend().has(Dependency::Subrequest))
     }
 
     fn asks_request(&self) -> bool {

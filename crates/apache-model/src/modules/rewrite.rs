@@ -33,23 +33,32 @@ impl Rewrite {
         }
     }
 
-    fn of_place(&mut self, place: &Place) -> &mut Settings {
-        let (slot, new) = match place {
+    /// The settings that lines of the place belong to. Inside of `<Files>` and `<If>` the directory is
+    /// the section's name: no file is below it, so patterns see whole file names there.
+    fn of_place(&mut self, reading: &Reading<'_>) -> &mut Settings {
+        let inner = reading.inner.as_deref();
+        let (slot, new) = match &reading.place {
             Place::Server => (&mut self.server, Settings::server()),
             Place::Directory(path) => (
                 &mut self.section,
                 Settings::directory(
                     RulePlace::Directory,
-                    path.as_deref().unwrap_or_default().as_bytes(),
+                    inner.or(path.as_deref()).unwrap_or_default().as_bytes(),
                 ),
             ),
             Place::Location | Place::Inner => (
                 &mut self.section,
-                Settings::directory(RulePlace::Directory, b""),
+                Settings::directory(
+                    RulePlace::Directory,
+                    inner
+                        .or(reading.section.as_deref())
+                        .unwrap_or_default()
+                        .as_bytes(),
+                ),
             ),
             Place::Htaccess(path) => (
                 &mut self.section,
-                Settings::directory(RulePlace::Htaccess, path.as_bytes()),
+                Settings::directory(RulePlace::Htaccess, inner.unwrap_or(path).as_bytes()),
             ),
         };
         Arc::make_mut(slot.get_or_insert_with(|| Arc::new(new)))
@@ -66,9 +75,7 @@ fn merged(outside: &Option<Arc<Settings>>, over: &Option<Arc<Settings>>) -> Opti
 fn set_engine(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Result<(), String> {
     let mut on = None;
     crate::arguments::set_flag(node, &mut on)?;
-    rewrite
-        .of_place(&reading.place)
-        .set_engine(on.unwrap_or_default());
+    rewrite.of_place(reading).set_engine(on.unwrap_or_default());
     Ok(())
 }
 
@@ -79,7 +86,7 @@ fn add_options(
 ) -> Result<(), String> {
     for word in texts(node) {
         let notice = rewrite
-            .of_place(&reading.place)
+            .of_place(reading)
             .add_option(&word)
             .map_err(|error| error.to_string())?;
         notice
@@ -92,7 +99,7 @@ fn add_options(
 fn set_base(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Result<(), String> {
     let url = node.arguments().into_iter().next().unwrap_or_default();
     rewrite
-        .of_place(&reading.place)
+        .of_place(reading)
         .set_base(&url)
         .map_err(|error| error.to_string())
 }
@@ -102,7 +109,7 @@ fn add_condition(
     rewrite: &mut Rewrite,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
-    let settings = rewrite.of_place(&reading.place);
+    let settings = rewrite.of_place(reading);
     settings.set_line(line_of(node));
     let notice = settings
         .add_condition(node.argument_text())
@@ -122,7 +129,7 @@ fn line_of(node: &Node) -> SourceLine {
 }
 
 fn add_rule(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Result<(), String> {
-    let settings = rewrite.of_place(&reading.place);
+    let settings = rewrite.of_place(reading);
     settings.set_line(line_of(node));
     settings
         .add_rule(node.argument_text())
@@ -136,7 +143,7 @@ fn add_map(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Res
         words.get(1).map(String::as_str).unwrap_or_default(),
     );
     let path = |text: &str| Some(reading.server_path(text.as_bytes()));
-    let settings = rewrite.of_place(&reading.place);
+    let settings = rewrite.of_place(reading);
     settings
         .add_map(name, source, words.get(2).map(String::as_str), path)
         .map(drop)

@@ -227,7 +227,7 @@ pub(super) const ROWS: &[Row] = &[
         Flag,
         OPTIONS,
         NOWHERE,
-        NoEffect("Content-MD5 is no field of HTTP any more (RFC 7231, appendix B)"),
+        Honored,
     ),
     row(
         "UseCanonicalName",

@@ -17,10 +17,10 @@ use saker_apache_model::{
     host::{Apache, Host},
     modules::filters::Chosen,
 };
-use saker_config::model::Settings;
+use saker_config::model::{CompressionCoding, Settings};
 use saker_content_filters::{PassThrough, gather, transform_response};
 use saker_files::{Kind, Watcher};
-use saker_http::{Fields, Status};
+use saker_http::{Fields, Method, Status};
 use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response, respond::built_in_page};
 use std::sync::Arc;
 
@@ -113,6 +113,7 @@ impl ContentFilters {
             status: response.status,
             fields: response.fields(),
             always: &Fields::new(),
+            is_content: true,
         };
         // The dependencies don't matter: this outcome is not cached.
         let mut chosen = local.filters.chosen(
@@ -167,6 +168,15 @@ async fn finish_body(exchange: &Exchange, response: &mut Response, is_stored: bo
     }
 }
 
+/// Returns whether a FastCGI application answers, whose content ends in a record of its own
+/// (FastCGI 1.0, section 5.3).
+fn comes_in_pieces(exchange: &Exchange, own: &State) -> bool {
+    let url = own.proxied.as_ref().map(|proxied| proxied.url.as_slice());
+    let handler = exchange.routing.handler.as_deref().map(str::as_bytes);
+    let is_fastcgi = |name: &[u8]| name.windows(7).any(|part| part == b"fcgi://");
+    url.into_iter().chain(handler).any(is_fastcgi)
+}
+
 /// Sets the codings for the `compress` filter, which comes next.
 fn set_codings(
     exchange: &mut Exchange,
@@ -181,8 +191,13 @@ fn set_codings(
     // Filters for successes alone have not been chosen.
     compression.errors = status.is_error();
     // Apache knows only of content that comes in one piece that it is short.
-    if exchange.limits.reflects_content {
-        compression.min_bytes = 1;
+    if exchange.limits.reflects_content || comes_in_pieces(exchange, own) {
+        // An application has no content for HEAD, of which DEFLATE makes nothing.
+        let is_head = exchange.head.view().method() == Method::Head;
+        if is_head && !compression.codings.contains(&CompressionCoding::Brotli) {
+            compression.codings.clear();
+        }
+        compression.min_bytes = compression.min_bytes.min(1);
     }
     // The Content-Encoding of a file that is already encoded is set later.
     if own.kind == Some(Kind::File)

@@ -118,6 +118,10 @@ fn index_file(
     if let Some(refusal) = refusal {
         return Verdict::Answer(refusal);
     }
+    // `DirectoryIndex disabled` leaves folders alone.
+    if local.dir.index_names().next().is_none() {
+        return Verdict::Pass;
+    }
     fallback(exchange, local)
 }
 
@@ -157,6 +161,8 @@ fn index(
     local: &DirConfig,
     name: &str,
 ) -> Verdict {
+    let mut parts = name.splitn(2, '?');
+    let (name, query) = (parts.next().unwrap_or_default(), parts.next());
     let path = match name.strip_prefix('/') {
         Some(_) => name.as_bytes().to_vec(),
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
@@ -165,6 +171,9 @@ fn index(
     let Some(mut inner) = subrequest(exchange, path.clone(), Inner::Lookup) else {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
+    if let Some(query) = query {
+        add_query(&mut inner, query);
+    }
     let outcome = run_phases(rules, &mut inner);
     exchange.depends_on_exchange(&mut inner);
     let refused = match outcome {
@@ -209,6 +218,17 @@ fn index(
     }
     adopt(exchange, inner);
     Verdict::Pass
+}
+
+/// The query of an index file's name. As in Apache, the request's own follows it.
+fn add_query(inner: &mut Exchange, query: &str) {
+    let mut whole = query.as_bytes().to_vec();
+    if let Some(asked) = inner.query.take() {
+        whole.push(b'?');
+        whole.extend_from_slice(&asked);
+    }
+    inner.query = Some(whole);
+    inner.routing.has_written_query = true;
 }
 
 /// A path that a name with `.` or `..` in it may have been put to.

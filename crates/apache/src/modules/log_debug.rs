@@ -98,12 +98,16 @@ pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, respons
         return;
     }
     exchange.depends_on_request();
-    let seen = RequestFacts::new(exchange, &own, host, watcher);
+    let seen = RequestFacts {
+        is_for_logs: true,
+        ..RequestFacts::new(exchange, &own, host, watcher)
+    };
     let facts = Answered {
         request: &seen,
         status: response.status,
         fields: response.fields(),
         always: &Fields::new(),
+        is_content: false,
     };
     write(exchange, &facts, local, LOG_TRANSACTION);
 }

@@ -114,7 +114,11 @@ fn apply_unbounded(
             set_first(table, &edit.name, joined);
         }
         Action::Merge(value) => merge(table, &edit.name, &safe(text(value, context))),
-        Action::SetIfEmpty(value) if old().is_none_or(|old| old.is_empty()) => {
+        // A type stands in no table, so it is always missing there.
+        Action::SetIfEmpty(value)
+            if edit.name.eq_ignore_ascii_case("Content-Type")
+                || old().is_none_or(|old| old.is_empty()) =>
+        {
             table.set(name(), safe(text(value, context)))
         }
         Action::SetIfEmpty(_) | Action::Note => {}
@@ -365,6 +369,7 @@ mod tests {
             origin: Origin::built_in(),
             condition: When::Always,
             asks_request: false,
+            looks_ahead: false,
             variables: Vec::new(),
         };
         let echoed = apply(&edit, &mut table, &context);
@@ -481,6 +486,7 @@ mod tests {
             origin: Origin::built_in(),
             condition: When::Always,
             asks_request: false,
+            looks_ahead: false,
             variables: Vec::new(),
         };
         let mut count = 0;
@@ -522,6 +528,7 @@ mod tests {
             origin: Origin::built_in(),
             condition: When::Always,
             asks_request: false,
+            looks_ahead: false,
             variables: Vec::new(),
         };
         let mut table = Fields::new();

@@ -59,6 +59,7 @@ pub fn choose(
             status: Status::OK,
             fields: &fields,
             always: &Fields::new(),
+            is_content: true,
         };
         let chosen = local.filters.chosen(
             |name| stage_of(host, name),

@@ -10,6 +10,18 @@ pub struct Answered<'f> {
     pub status: Status,
     pub fields: &'f Fields,
     pub always: &'f Fields,
+    /// A handler has answered: without a name of its own it has that of the content's type.
+    pub is_content: bool,
+}
+
+impl Answered<'_> {
+    /// The handler's name as Apache makes one up (ap_invoke_handler). Content without a type has
+    /// none.
+    fn handler_of_type(&self) -> Option<Cow<'_, [u8]>> {
+        let of_type = self.fields.first("Content-Type")?;
+        let media_type = of_type.split(|byte| *byte == b';').next()?;
+        Some(Cow::Borrowed(media_type.trim_ascii()))
+    }
 }
 
 impl Facts for Answered<'_> {
@@ -21,6 +33,10 @@ impl Facts for Answered<'_> {
         match variable {
             Variable::ContentType => self.fields.first("Content-Type").map(Cow::Borrowed),
             Variable::RequestStatus => Some(Cow::Owned(self.status.0.to_string().into_bytes())),
+            Variable::Handler => self
+                .request
+                .variable(variable)
+                .or_else(|| self.handler_of_type().filter(|_| self.is_content)),
             other => self.request.variable(other),
         }
     }

@@ -17,7 +17,7 @@ use saker_ap_expr::Work;
 use saker_apache_model::{
     dir_config::DirConfig,
     host::Host,
-    modules::headers::{Action, Value, When},
+    modules::headers::{Value, When},
 };
 use saker_files::Watcher;
 use saker_http::Fields;
@@ -58,17 +58,8 @@ impl Kept {
             .iter()
             .chain(&local.headers.always)
             .any(|edit| {
-                let value = match &edit.action {
-                    Action::Set(value)
-                    | Action::Append(value)
-                    | Action::Merge(value)
-                    | Action::Add(value)
-                    | Action::SetIfEmpty(value) => Some(value),
-                    Action::Edit { replacement, .. } => Some(replacement),
-                    Action::Unset | Action::Echo(_) | Action::Note => None,
-                };
                 matches!(edit.condition, When::Holds(_))
-                    || matches!(value, Some(Value::Expression(_)))
+                    || matches!(edit.action.value(), Some(Value::Expression(_)))
             });
         let asked = wants_more.then(|| {
             Box::new(Asked {

@@ -11,7 +11,10 @@ use crate::{
     },
     state::State,
 };
-use saker_apache_model::{dir_config::DirConfig, modules::headers::Edit};
+use saker_apache_model::{
+    dir_config::DirConfig,
+    modules::headers::{Action, Edit},
+};
 use saker_files::Kind;
 use saker_http::{Fields, Status};
 use saker_pipeline::HeadFacts;
@@ -96,23 +99,16 @@ impl Layers<'_> {
                 fields.remove("Content-Type");
             }
         }
+        let (always_edits, success) = (&self.local.headers.always, &self.local.headers.success);
         self.edit(
-            &self.local.headers.always,
+            (always_edits, true),
+            way,
             head,
             context,
-            &mut always,
-            fields,
-            true,
+            (&mut always, fields),
         );
         if way == Way::Content {
-            self.edit(
-                &self.local.headers.success,
-                head,
-                context,
-                &mut always,
-                fields,
-                false,
-            );
+            self.edit((success, false), way, head, context, (&mut always, fields));
         }
         finish(always, drivers, fields);
     }
@@ -135,12 +131,11 @@ impl Layers<'_> {
 
     fn edit(
         &self,
-        all: &[Arc<Edit>],
+        (all, is_always): (&[Arc<Edit>], bool),
+        way: Way,
         head: &HeadFacts,
         context: &EditContext<'_>,
-        always: &mut Fields,
-        fields: &mut Fields,
-        is_always: bool,
+        (always, fields): (&mut Fields, &mut Fields),
     ) {
         // Parts are made of the whole after everything else.
         let status = if head.status == Status::PARTIAL_CONTENT {
@@ -154,6 +149,9 @@ impl Layers<'_> {
             }
             // A type is no field of either table in Apache: what sets it sets it for good.
             let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
+            if of_type && is_vain_for_type(edit, fields) {
+                continue;
+            }
             let echoed = {
                 let (seen_fields, seen_always) = (fields.clone(), always.clone());
                 let facts = Answered {
@@ -161,6 +159,7 @@ impl Layers<'_> {
                     status,
                     fields: &seen_fields,
                     always: &seen_always,
+                    is_content: way == Way::Content,
                 };
                 let mut vary = Vec::new();
                 let holds = crate::response::edits::holds(edit, &facts, &mut vary);
@@ -184,6 +183,15 @@ impl Layers<'_> {
                 .for_each(|(name, value)| fields.append(name, value));
         }
     }
+}
+
+/// The type that the content has replaces what such edits leave in the table.
+fn is_vain_for_type(edit: &Edit, fields: &Fields) -> bool {
+    let adds = matches!(
+        edit.action,
+        Action::Add(_) | Action::Append(_) | Action::Merge(_)
+    );
+    adds && fields.has("Content-Type")
 }
 
 fn taken(fields: &mut Fields, name: &str) -> Option<(String, Vec<u8>)> {

@@ -24,6 +24,7 @@ use crate::{
         layers::{Layers, Way, content_lines},
     },
     state::{State, peek, snapshot, state},
+    worker::ApacheRules,
 };
 use saker_ap_expr::{Evaluation, Expression, Facts, Work};
 use saker_apache_model::{
@@ -32,8 +33,9 @@ use saker_apache_model::{
     modules::headers::Edit,
 };
 use saker_content_filters::catalog;
-use saker_files::Watcher;
-use saker_http::{Fields, Status, date::parse_date};
+use saker_files::{Kind, Watcher};
+use saker_http::{Fields, Method, Status, date::parse_date};
+use saker_net::blocking::Pause;
 use saker_pipeline::{
     Exchange, Filter, HeadFacts, LocalFuture, Response, TraceStep, respond::built_in_page,
 };
@@ -152,8 +154,27 @@ fn head_facts(exchange: &Exchange, response: &Response) -> HeadFacts {
     }
 }
 
-/// Lines about the content of a response that is no error.
-fn lines_of_success(own: &State) -> Vec<(Box<str>, Box<[u8]>)> {
+/// Lines that go with every response: cookies, and with refusals what the choice among several files
+/// depended on (mod_negotiation).
+fn lines_of_all(own: &State, way: Way) -> Vec<(Box<str>, Box<[u8]>)> {
+    let cookies = own.cookies.iter();
+    let cookies = cookies.map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into()));
+    let negotiated = own.negotiated.iter().filter(|_| way == Way::Refusal);
+    let varies = negotiated.filter(|(name, _)| &**name == "Vary");
+    // Nothing was chosen in the end: only what the choice looked at counts.
+    let looked_at = varies.filter_map(|(name, value)| {
+        let names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let names: Vec<&[u8]> = names.filter(|name| *name != b"negotiate").collect();
+        (!names.is_empty()).then(|| (name.clone(), names.join(&b","[..]).into()))
+    });
+    cookies.chain(looked_at).collect()
+}
+
+/// Lines about the content of a response, if a handler has made it.
+fn lines_of_content(own: &State, way: Way) -> Vec<(Box<str>, Box<[u8]>)> {
+    if way == Way::Refusal {
+        return Vec::new();
+    }
     let mut lines = content_lines(own);
     let info = own.authentication_info.as_deref();
     lines.extend(info.map(|info| ("Authentication-Info".into(), info.into())));
@@ -162,20 +183,54 @@ fn lines_of_success(own: &State) -> Vec<(Box<str>, Box<[u8]>)> {
 
 /// Lays the rules over responses that are on their way up (filter, the last).
 pub struct ResponseRules {
-    apache: Arc<Apache>,
-    watcher: Watcher,
+    rules: Rc<ApacheRules>,
 }
 
 impl ResponseRules {
-    pub fn new(apache: Arc<Apache>, watcher: Watcher) -> ResponseRules {
-        ResponseRules { apache, watcher }
+    pub fn new(rules: Rc<ApacheRules>) -> ResponseRules {
+        ResponseRules { rules }
     }
 
-    /// False: there was too much to do, and what is left of the head is no answer.
-    fn lay(&self, exchange: &Exchange, response: &mut Response) -> bool {
-        let Some(host) = host_of(&self.apache, exchange) else {
-            return true;
+    /// Lays the rules over, and waits where one looks ahead to what is not known yet. False: there
+    /// was too much to do, and what is left of the head is no answer.
+    async fn lay_when_known(&self, exchange: &Exchange, response: &mut Response) -> bool {
+        let untouched = self
+            .looks_ahead(exchange)
+            .then(|| response.fields_mut().clone());
+        loop {
+            match self.lay(exchange, response) {
+                Ok(is_laid) => return is_laid,
+                Err(pause) => pause.await,
+            }
+            if exchange.budget().work().is_exhausted() {
+                return false;
+            }
+            if let Some(untouched) = &untouched {
+                response.fields_mut().clone_from(untouched);
+            }
+        }
+    }
+
+    fn looks_ahead(&self, exchange: &Exchange) -> bool {
+        let local = peek(exchange).and_then(|own| own.local_or_url());
+        let defaults = host_of(&self.rules.apache, exchange).map(|host| &host.defaults);
+        local
+            .into_iter()
+            .chain(defaults)
+            .any(|local| local.headers.looks_ahead())
+    }
+
+    /// # Errors
+    /// A look-ahead of an edit has to wait.
+    fn lay(&self, exchange: &Exchange, response: &mut Response) -> Result<bool, Pause> {
+        let Some(host) = host_of(&self.rules.apache, exchange) else {
+            return Ok(true);
         };
+        // As in Apache: a TRACE is answered before anything else has a say.
+        let method = exchange.head.view().method();
+        if method == Method::Trace && response.status == Status::OK {
+            return Ok(true);
+        }
         let own = snapshot(exchange);
         // Before the walk, what is in force for the host and the URL is in force.
         let local = own
@@ -183,17 +238,18 @@ impl ResponseRules {
             .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
         let way = way(exchange, response.status, &own);
         let is_page = has_filter(&own, &local, catalog::INCLUDES.name);
-        let seen = RequestFacts::new(exchange, &own, host, &self.watcher);
+        let seen = RequestFacts {
+            rules: Some((&self.rules, host)),
+            ..RequestFacts::new(exchange, &own, host, self.rules.watcher())
+        };
         let request: Vec<(&[u8], &[u8])> = exchange.head.view().fields().collect();
         let received = own.received.unwrap_or_else(Received::now);
         let headers = [&local.headers, &host.defaults.headers];
         let unused = Work::default();
         // A request that nothing edits needs no budget.
-        let edits = headers.iter().any(|headers| headers.edits_response());
-        let work = if edits {
-            exchange.budget().work()
-        } else {
-            &unused
+        let work = match headers.iter().any(|headers| headers.edits_response()) {
+            true => exchange.budget().work(),
+            false => &unused,
         };
         let context = EditContext {
             facts: &seen as &dyn Facts,
@@ -201,15 +257,7 @@ impl ResponseRules {
             request: &request,
             work,
         };
-        let always: Vec<(Box<str>, Box<[u8]>)> = own
-            .cookies
-            .iter()
-            .map(|(_, value)| ("Set-Cookie".into(), value.as_slice().into()))
-            .collect();
-        let content = match response.status.is_error() {
-            true => Vec::new(),
-            false => lines_of_success(&own),
-        };
+        let (always, content) = (lines_of_all(&own, way), lines_of_content(&own, way));
         let layers = Layers {
             local: &local,
             defaults: &host.defaults,
@@ -219,22 +267,17 @@ impl ResponseRules {
         };
         let head = head_facts(exchange, response);
         let fields = response.fields_mut();
-        // Apache takes what describes the content away after the edits, which may look at it.
-        let media_type = exchange
-            .routing
-            .settings
-            .files
-            .whole_type
-            .as_deref()
-            .filter(|_| head.status == Status::NOT_MODIFIED);
-        media_type
-            .into_iter()
-            .for_each(|kind| fields.set("Content-Type", kind.as_bytes().to_vec()));
+        if let Some(media_type) = unsent_type(exchange, head.status, &own) {
+            fields.set("Content-Type", media_type.as_bytes().to_vec());
+        }
         layers.lay(way, &head, &context, fields);
         if head.status == Status::NOT_MODIFIED {
             strip_not_modified(fields, is_page && local.include.entity_tag != Some(true));
         }
-        !work.is_exhausted()
+        match seen.pause.take() {
+            Some(pause) => Err(pause),
+            None => Ok(!work.is_exhausted()),
+        }
     }
 }
 
@@ -242,7 +285,7 @@ impl ResponseRules {
     /// Decides for logs with an expression (CustomLog `expr=`) whether they write, and notes what
     /// others tell.
     fn decide_logs(&self, exchange: &mut Exchange, response: &Response) {
-        let Some(host) = host_of(&self.apache, exchange) else {
+        let Some(host) = host_of(&self.rules.apache, exchange) else {
             return;
         };
         let own = snapshot(exchange);
@@ -284,12 +327,16 @@ impl ResponseRules {
         status: Status,
         response: &Response,
     ) -> Vec<bool> {
-        let seen = RequestFacts::new(exchange, own, host, &self.watcher);
+        let seen = RequestFacts {
+            is_for_logs: true,
+            ..RequestFacts::new(exchange, own, host, self.rules.watcher())
+        };
         let facts = Answered {
             request: &seen,
             status,
             fields: response.fields(),
             always: &Fields::new(),
+            is_content: false,
         };
         // As Apache: what can't be evaluated is logged.
         let holds = |expression: &Arc<Expression>| {
@@ -331,11 +378,33 @@ fn has_filter(own: &State, local: &DirConfig, name: &str) -> bool {
 pub fn way(exchange: &Exchange, status: Status, own: &State) -> Way {
     let is_success = status.0 < 300 || status == Status::NOT_MODIFIED;
     let went_well = is_success && !own.is_ended_by_rule;
-    if went_well || own.is_error_page || exchange.upstream.is_answered_by_program {
+    if went_well
+        || own.is_error_page
+        || is_unmet(exchange, status, own)
+        || exchange.upstream.is_answered_by_program
+    {
         Way::Content
     } else {
         Way::Refusal
     }
+}
+
+/// The type of content that is not sent, which edits may look at: Apache takes it away after them.
+fn unsent_type<'e>(exchange: &'e Exchange, status: Status, own: &State) -> Option<&'e str> {
+    let media_type = exchange.routing.settings.files.whole_type.as_deref();
+    let is_unsent = status == Status::NOT_MODIFIED || is_unmet(exchange, status, own);
+    media_type.filter(|_| is_unsent)
+}
+
+/// Returns whether a file's own conditions were not met (412): Apache sends the head that the file
+/// would have, and no page.
+pub fn is_unmet(exchange: &Exchange, status: Status, own: &State) -> bool {
+    let method = exchange.head.view().method();
+    status == Status::PRECONDITION_FAILED
+        && matches!(method, Method::Get | Method::Head)
+        && own.kind == Some(Kind::File)
+        && exchange.routing.handler.is_none()
+        && own.proxied.is_none()
 }
 
 impl Filter for ResponseRules {
@@ -353,19 +422,20 @@ impl Filter for ResponseRules {
         response: &'a mut Response,
     ) -> LocalFuture<'a, ()> {
         if exchange.cache.keeps_answer
-            && let Some(host) = self.apache.hosts.get(exchange.routing.site_index)
+            && let Some(host) = self.rules.apache.hosts.get(exchange.routing.site_index)
         {
             note_answer(exchange, host);
         }
-        // Whatever led the request too far would edit the answer that says so, too.
-        if exchange.is_over_budget() || !self.lay(exchange, response) {
-            exchange.is_over_budget();
-            *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));
-        }
-        self.decide_logs(exchange, response);
-        if let Some(host) = host_of(&self.apache, exchange) {
-            log_debug::answered(exchange, host, &self.watcher, response);
-        }
-        Box::pin(std::future::ready(()))
+        Box::pin(async move {
+            // Whatever led the request too far would edit the answer that says so, too.
+            if exchange.is_over_budget() || !self.lay_when_known(exchange, response).await {
+                exchange.is_over_budget();
+                *response = built_in_page(Response::new(Status::INTERNAL_SERVER_ERROR));
+            }
+            self.decide_logs(exchange, response);
+            if let Some(host) = host_of(&self.rules.apache, exchange) {
+                log_debug::answered(exchange, host, self.rules.watcher(), response);
+            }
+        })
     }
 }

@@ -4,13 +4,14 @@ use crate::{
     facts::RequestFacts,
     response::edits::{EditContext, Received, apply_all, holds},
     state::{snapshot, state},
+    worker::ApacheRules,
 };
 use saker_apache_model::{
     host::Host,
     modules::headers::{Action, Edit},
 };
-use saker_files::Watcher;
 use saker_http::{Fields, field_name::is_alike};
+use saker_net::blocking::Pause;
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
@@ -35,19 +36,22 @@ fn drop_spoofs(own: &str, fields: &mut Fields) {
 }
 
 /// Applies those of the time to the request's head.
+///
+/// # Errors
+/// The head is as it was, and one has to be waited for that looks ahead.
 pub fn edit(
+    rules: &ApacheRules,
     exchange: &mut Exchange,
-    host: &Host,
-    watcher: &Watcher,
+    host: &Arc<Host>,
     edits: &[Arc<Edit>],
     early: bool,
-) {
+) -> Result<(), Pause> {
     let mut wanted = edits
         .iter()
         .filter(|edit| edit.is_early() == early)
         .peekable();
     if wanted.peek().is_none() {
-        return;
+        return Ok(());
     }
     if wanted.any(|edit| {
         edit.asks_request
@@ -65,7 +69,10 @@ pub fn edit(
     }
     let mut vary = Vec::new();
     {
-        let seen = RequestFacts::new(exchange, &own, host, watcher);
+        let seen = RequestFacts {
+            rules: Some((rules, host)),
+            ..RequestFacts::new(exchange, &own, host, rules.watcher())
+        };
         let sets = |edit: &&Arc<Edit>| {
             edit.is_early() == early && matches!(edit.action, Action::Set(_) | Action::Unset)
         };
@@ -85,13 +92,17 @@ pub fn edit(
                 work: exchange.budget().work(),
             },
         );
+        if let Some(pause) = seen.pause.take() {
+            return Err(pause);
+        }
     }
     if exchange.budget().work().is_exhausted() {
         // The phase that asked for it ends with 500.
-        return;
+        return Ok(());
     }
     state(exchange).vary.append(&mut vary);
     exchange.head = exchange
         .head
         .with_fields(fields.iter().map(|(name, value)| (name.as_bytes(), value)));
+    Ok(())
 }

@@ -7,7 +7,7 @@
 pub enum Methods {
     #[default]
     All,
-    /// In capital letters; GET includes HEAD.
+    /// In capital letters; GET includes HEAD, and HEAD includes GET.
     Only(Vec<Box<[u8]>>),
     AllBut(Vec<Box<[u8]>>),
 }
@@ -15,9 +15,8 @@ pub enum Methods {
 impl Methods {
     pub fn include(&self, method: &[u8]) -> bool {
         let named = |names: &[Box<[u8]>]| {
-            names
-                .iter()
-                .any(|name| **name == *method || (**name == *b"GET" && method == b"HEAD"))
+            let numbered = as_numbered(method);
+            names.iter().any(|name| as_numbered(name) == numbered)
         };
         match self {
             Methods::All => true,

@@ -108,7 +108,10 @@ fn finish(
         file: log_facts.file.as_deref(),
         handler: &log_facts.handler,
         // Of a request that rules led elsewhere nothing was known to be wrong.
-        original_status: if log_facts.is_redirected { 200 } else { 0 },
+        original_status: match log_facts.is_redirected {
+            true => 200,
+            false => log_facts.error_status,
+        },
         first_byte_us: record
             .first_byte_us
             .filter(|_| !log_facts.rules.hides_first_byte),

@@ -23,7 +23,7 @@ use std::{
 };
 
 const USER: &str = "65532";
-/// Sum of all layers, as they are pulled.
+/// Bytes of all layers, as they are pulled.
 const IMAGE_BYTES_MAX: u64 = 40_000_000;
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 

@@ -4,6 +4,7 @@
 use super::*;
 use crate::operate;
 use saker_testkit::apache2::module_folder;
+use std::os::unix::fs::symlink;
 
 const HOSTS: &str = "LogLevel warn\nErrorLogFormat \">%l %v %M\"\n<Location /closed>\nRequire all denied\n</Location>\n\
     <VirtualHost *:{port}>\nServerName one.test\nErrorLog {log}/one-error.log\nErrorLogFormat \">one %k %l %{Host}i %M\"\n</VirtualHost>\n\
@@ -273,4 +274,31 @@ fn scripts_that_fail_are_logged_in_full() {
         assert!(apache.len() + 5 >= least, "{apache:#?}");
         assert_eq!(saker, apache, "{log}");
     }
+}
+
+/// `%s` is the status of the request, `%>s` that of the page that stands for it.
+#[test]
+fn error_pages_with_a_status_of_their_own() {
+    let conf = "LoadModule cgid_module {dir}/modules/mod_cgid.so\nScriptSock {dir}/{log}/cgisock\nScriptAlias /cgi/ {dir}/www/cgi/\nErrorDocument 403 /cgi/page\nErrorDocument 410 /page.html\nRedirect 403 /closed\nRedirect gone /gone\nCustomLog {log}/pages.log \"%U %s %>s\"\n";
+    let site = Site::new(
+        "apache-logs-pages",
+        conf,
+        &[
+            (
+                "www/cgi/page",
+                "#!/bin/sh\nprintf 'Status: 404\\nContent-Type: text/plain\\n\\nno'\n",
+            ),
+            ("www/page.html", "a page"),
+        ],
+    );
+    symlink(module_folder(), site.dir.join("modules")).unwrap();
+    fs::set_permissions(
+        site.dir.join("www/cgi/page"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let requests = [get("/closed", ""), get("/gone", ""), get("/page.html", "")];
+    site.run(&requests, &[]);
+    site.compare("pages.log", requests.len(), as_it_is);
+    assert_eq!(site.lines("saker", "pages.log", 3)[0], "/closed 403 404");
 }
