@@ -34,6 +34,9 @@ use saker_config::{
 use saker_ipset::Block;
 use std::{net::SocketAddr, sync::Arc};
 
+/// Heads that must come earlier are waited for from the beginning of their connection.
+const DEFERRING_TIMEOUT_MS: u64 = 30_000;
+
 /// Builds the model and the data for requests.
 pub fn assemble(
     mut http: HttpDraft,
@@ -363,6 +366,9 @@ fn listeners(
                     all.iter().filter_map(|text| text.parse().ok()).collect();
             }
             listener.backlog = listen.backlog.unwrap_or(listener.backlog);
+            let own = draft.outside.conf.core.client_header_timeout_ms;
+            let timeout_ms = own.or(core.client_header_timeout_ms).unwrap_or(60_000);
+            listener.defers_accept &= timeout_ms >= DEFERRING_TIMEOUT_MS;
         }
     }
     listeners

@@ -39,7 +39,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut report = tree.report;
     support::report(&tree.directives, &mut report);
     let conf_prefix = setup.file.parent().unwrap_or(Path::new("/"));
-    let process = Process::read(&tree.directives, &setup.prefix, &mut report);
+    let mut process = Process::read(&tree.directives, &setup.prefix, &mut report);
     let mut reader = HttpReader::new(&mut report, &setup.prefix, conf_prefix);
     let blocks = |name: &'static str| {
         let all = tree.directives.iter();
@@ -66,6 +66,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         &mut report,
     ));
     model.sources = tree.sources;
+    process.body_folders = nginx.body_folders();
     nginx.groups = read.groups;
     Loaded {
         model,

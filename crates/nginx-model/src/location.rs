@@ -118,6 +118,12 @@ impl Location {
         }
     }
 
+    /// Returns true if content of requests goes to files (`client_body_in_file_only`).
+    pub fn keeps_bodies(&self) -> bool {
+        let files = self.conf.body.files.unwrap_or(BodyFiles::Off);
+        files != BodyFiles::Off && self.conf.upstreams.pass.is_some()
+    }
+
     /// Returns true if requests may write files (`dav_methods`, `proxy_store` and its kin).
     pub fn writes_files(&self) -> bool {
         let methods = self.conf.handlers.dav_methods.as_deref();
@@ -126,9 +132,8 @@ impl Location {
             .pass
             .as_ref()
             .and_then(|pass| upstreams.of(pass.gateway).store.as_ref());
-        let body = self.conf.body.files.unwrap_or(BodyFiles::Off);
         methods.is_some_and(|methods| !methods.is_empty())
-            || body != BodyFiles::Off && upstreams.pass.is_some()
+            || self.keeps_bodies()
             || store.is_some_and(|store| *store != Store::Off)
     }
 }

@@ -35,6 +35,8 @@ pub struct Process {
     /// As for nice(1).
     pub priority: Option<i32>,
     pub directory: Option<PathBuf>,
+    /// Directories for content of requests, which are made at the start.
+    pub body_folders: Vec<PathBuf>,
 }
 
 impl Process {
@@ -43,6 +45,7 @@ impl Process {
         let mut process = Process {
             pid_file: PID_FILE.into(),
             is_daemon: true,
+            workers: Some(1),
             ..Process::default()
         };
         let events = directives

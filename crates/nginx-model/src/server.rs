@@ -19,7 +19,12 @@ use crate::{
     variables::{NamedVariable, Variable},
 };
 use saker_config::model::{Address, Origin};
-use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// A server with its locations.
 #[derive(Debug)]
@@ -112,6 +117,21 @@ impl Nginx {
             server.each_location(&mut |location| writes |= location.writes_files());
             writes
         })
+    }
+
+    /// Returns the directories that content of requests is kept in.
+    pub fn body_folders(&self) -> Vec<PathBuf> {
+        let mut folders = BTreeSet::new();
+        for server in &self.servers {
+            server.each_location(&mut |location| {
+                if location.keeps_bodies() {
+                    let own = location.conf.body.folder.as_ref();
+                    let folder = own.map_or(&self.body_folder, |folder| &folder.path);
+                    folders.insert(folder.clone());
+                }
+            });
+        }
+        folders.into_iter().collect()
     }
 
     /// Returns the variable of a name in lower case, for texts that are made at request time.

@@ -263,8 +263,8 @@ impl Request<'_> {
         let words = match builtin {
             Builtin::UidGot => user_id::received(self).map(|(words, _)| words),
             _ => {
-                self.state.wants_response |= self.state.response.is_none();
-                self.state.user_id_set
+                self.depends_on_request();
+                user_id::given(self)
             }
         };
         let name = conf.user_id_name.as_deref().unwrap_or("uid");

@@ -5,8 +5,8 @@
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
 use crate::{
-    autoindex, cache::Caches, charset, dav, errors, files, log_lines::shown, pages, proxy,
-    request::Request, resolve,
+    autoindex, cache::Caches, charset, dav, errors, files, gzip_static, log_lines::shown, pages,
+    proxy, request::Request, resolve,
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
@@ -170,6 +170,11 @@ fn serve_files(request: &mut Request<'_>) -> Content {
         return index(request, &path);
     }
     let is_post = method == Method::Post;
+    if let Some(compressed) = gzip_static::file(request, &path) {
+        without_ranges(request);
+        request.exchange.routing.mapped = Some(compressed);
+        return Verdict::Pass.into();
+    }
     let Some(mapped) = files::map(request, &path) else {
         return answer(Status::NOT_FOUND);
     };

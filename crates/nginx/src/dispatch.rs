@@ -124,6 +124,8 @@ pub fn dispatch(request: &mut Request<'_>) -> Verdict {
         && let Some(status) = refusal(request.exchange.head.view())
     {
         request.depends_on_request();
+        // What follows may be content that was sent beside it.
+        request.state.is_last = true;
         return answered(request, Response::new(status));
     }
     if let Some(named) = request.state.named.take() {
@@ -150,7 +152,7 @@ pub fn dispatch(request: &mut Request<'_>) -> Verdict {
 fn refusal(head: HeadView<'_>) -> Option<Status> {
     let is_word = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'_' | b'-');
     match head.method() {
-        Method::Trace => Some(Status::METHOD_NOT_ALLOWED),
+        Method::Trace | Method::Connect => Some(Status::METHOD_NOT_ALLOWED),
         Method::Extension if !head.method_token().iter().all(is_word) => Some(Status::BAD_REQUEST),
         _ if head.known(KnownField::Host).is_some_and(<[u8]>::is_empty) => {
             Some(Status::BAD_REQUEST)

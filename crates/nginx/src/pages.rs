@@ -112,9 +112,10 @@ pub fn returned(
     }
     let media_type = media_type(conf, path);
     let value = conf.compression.with_charset(&media_type);
-    response
-        .fields_mut()
-        .set("Content-Type", value.into_bytes());
+    if !value.is_empty() {
+        let fields = response.fields_mut();
+        fields.set("Content-Type", value.into_bytes());
+    }
     if !text.is_empty() {
         response.body = Body::Memory(Chunk::from(text));
     }

@@ -18,12 +18,30 @@ pub struct CodingConf {
     pub level: Option<u32>,
     pub min_bytes: Option<u64>,
     pub types: Option<Arc<[Box<str>]>>,
-    pub has_files: Option<bool>,
+    pub files: Option<StaticFiles>,
+}
+
+/// Files that are compressed ahead of time (`gzip_static` and its kin).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StaticFiles {
+    #[default]
+    Off,
+    /// For clients that accept them.
+    On,
+    Always,
 }
 
 impl CodingConf {
     fn inherit(&mut self, outer: &CodingConf) {
-        inherit!(self, outer: is_on level min_bytes types has_files);
+        inherit!(self, outer: is_on level min_bytes types files);
+    }
+
+    /// Returns true if content of the type is compressed.
+    pub fn compresses(&self, media_type: &str) -> bool {
+        let bare = media_type.split(';').next().unwrap_or_default().trim();
+        let types = self.types.as_deref().unwrap_or_default();
+        let mut types = types.iter();
+        bare == "text/html" || types.any(|own| **own == *"*" || own.eq_ignore_ascii_case(bare))
     }
 }
 
@@ -101,9 +119,10 @@ macro_rules! coding_setters {
                 Ok(())
             }),
             ($static, |d, conf, _| {
-                conf.$field.has_files = Some(match d.argument(0) {
-                    "on" | "always" => true,
-                    "off" => false,
+                conf.$field.files = Some(match d.argument(0) {
+                    "on" => StaticFiles::On,
+                    "always" => StaticFiles::Always,
+                    "off" => StaticFiles::Off,
                     other => return Err(invalid(d, other)),
                 });
                 Ok(())
