@@ -8,7 +8,7 @@
 use crate::{
     conf::LocationConf,
     draft::{Draft, ServerDraft},
-    error_logs,
+    error_logs::{self, ErrorLogs},
     finish::Finisher,
     location::Location,
     log_rules::LogRules,
@@ -82,6 +82,7 @@ pub fn assemble(
     let real_ip = real_ip.unwrap_or_default();
     model.server.trusted_proxies = trusted_proxies(&real_ip);
     add_addresses(&drafts, &mut nginx, finisher);
+    finisher.error_logs = ErrorLogs::new(&model.server.error_log);
     model.listeners = listeners(&drafts, &http.conf.core, &real_ip, finisher);
     let bound: Vec<Address> = model
         .listeners
@@ -93,8 +94,10 @@ pub fn assemble(
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
-        site.error_log =
-            error_logs::of_server(&server.outside.conf.core, &model.server.error_log, setup);
+        let log = server.outside.error_log.clone();
+        let core = &server.outside.conf.core;
+        site.error_log = log.filter(|_| !error_logs::is_of_process(core, &model.server.error_log));
+        site.inner_error_logs = server.inner_error_logs();
         site.limits = own_limits(&server.outside.conf, &model.limits, process);
         site.access_logs = numbers
             .into_iter()

@@ -6,6 +6,7 @@
 
 use crate::{
     assemble::assemble,
+    error_logs::ErrorLogs,
     finish::Finisher,
     modules::upstream::UpstreamPool,
     process::Process,
@@ -56,6 +57,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         cache_zones: read.http.cache_zones.clone(),
         pool: UpstreamPool::default(),
         conf_prefix,
+        error_logs: ErrorLogs::default(),
     };
     let (mut model, mut nginx) = assemble(read.http, &mut finisher, &process, setup);
     model.upstreams = finisher.pool.into_all();

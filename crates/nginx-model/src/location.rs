@@ -19,6 +19,7 @@ use crate::{
 };
 use saker_config::model::{Origin, Settings, Upstream};
 use saker_pipeline::ProxyOptions;
+use saker_telemetry::error_log::SiteLog;
 use std::{collections::HashMap, sync::Arc};
 
 /// The way a location is chosen.
@@ -55,6 +56,8 @@ pub struct Location {
     pub limit_except: Option<(Methods, Arc<Location>)>,
     /// The upstream that answers.
     pub proxied: Option<Proxied>,
+    /// Its error logs. `None`: the process's.
+    pub error_log: Option<Arc<SiteLog>>,
     pub origin: Origin,
 }
 
@@ -100,6 +103,14 @@ impl Location {
     /// is redirected to it.
     fn redirects_slash(&self) -> bool {
         self.name.ends_with('/') && self.conf.upstreams.pass.is_some()
+    }
+
+    /// Returns true if its error logs are not those of its server.
+    pub fn has_other_logs(&self, outside: &Location) -> bool {
+        match (&self.error_log, &outside.error_log) {
+            (Some(own), Some(other)) => !Arc::ptr_eq(own, other),
+            (own, other) => own.is_some() != other.is_some(),
+        }
     }
 
     /// Visits the location, its blocks, and the locations inside.

@@ -19,6 +19,7 @@ use crate::{
     variables::{NamedVariable, Variable},
 };
 use saker_config::model::{Address, Origin};
+use saker_telemetry::error_log::SiteLog;
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
@@ -50,6 +51,21 @@ impl Server {
         for location in self.named.values() {
             location.each(seen);
         }
+    }
+}
+
+impl Server {
+    /// Returns the error logs of locations that have others than the server.
+    pub fn inner_error_logs(&self) -> Vec<Arc<SiteLog>> {
+        let mut logs: Vec<Arc<SiteLog>> = Vec::new();
+        self.each_location(&mut |location| {
+            let own = location.error_log.iter();
+            let own = own.filter(|_| location.has_other_logs(&self.outside));
+            let is_new = |log: &&Arc<SiteLog>| !logs.iter().any(|known| Arc::ptr_eq(known, log));
+            let found: Vec<_> = own.filter(is_new).cloned().collect();
+            logs.extend(found);
+        });
+        logs
     }
 }
 

@@ -212,6 +212,7 @@ fn is_too_long(request: &mut Request<'_>) -> bool {
 fn enter(request: &mut Request<'_>, location: &Arc<Location>) {
     request.state.location = Arc::clone(location);
     request.state.is_location_valid = true;
+    take_log(request);
     request
         .exchange
         .trace("server_rewrite", Some(&location.origin), || {
@@ -269,7 +270,19 @@ fn answered(request: &mut Request<'_>, response: Response) -> Verdict {
     Verdict::Answer(response)
 }
 
+/// Lines about the request go to the logs of its location.
+fn take_log(request: &mut Request<'_>) {
+    let location = &request.state.location;
+    let own = location.has_other_logs(&request.state.server.outside);
+    let log = location.error_log.clone().filter(|_| own);
+    if own {
+        request.depends_on_request();
+    }
+    request.exchange.log.error_log = log;
+}
+
 fn take_settings(request: &mut Request<'_>) {
+    take_log(request);
     let settings = Arc::clone(&request.state.location.settings);
     request.exchange.routing.settings = settings;
     crate::response::prepare(request);
