@@ -187,6 +187,7 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
         refusals_have_pages: true,
         timeouts_are_silent: true,
         ignores_expectations: true,
+        always_continues: true,
         says_keep_alive: true,
         repaired_heads: RepairedHeads::LineFeeds,
         field_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),

@@ -61,7 +61,7 @@ impl Request<'_> {
                     .query
                     .as_ref()
                     .is_some_and(|query| !query.is_empty());
-                has_args.then(|| b"?".to_vec())
+                Some(if has_args { b"?".to_vec() } else { Vec::new() })
             }
             Builtin::Https => {
                 self.depends_on(Dependency::Scheme);

@@ -272,6 +272,10 @@ fn answered(request: &mut Request<'_>, response: Response) -> Verdict {
 
 /// Lines about the request go to the logs of its location.
 fn take_log(request: &mut Request<'_>) {
+    if request.state.is_subrequest {
+        // It has those of the request that it belongs to.
+        return;
+    }
     let location = &request.state.location;
     let own = location.has_other_logs(&request.state.server.outside);
     let log = location.error_log.clone().filter(|_| own);
@@ -281,7 +285,8 @@ fn take_log(request: &mut Request<'_>) {
     request.exchange.log.error_log = log;
 }
 
-fn take_settings(request: &mut Request<'_>) {
+/// Takes the settings of the location.
+pub fn take_settings(request: &mut Request<'_>) {
     take_log(request);
     let settings = Arc::clone(&request.state.location.settings);
     request.exchange.routing.settings = settings;
