@@ -40,7 +40,7 @@ pub fn begin(
         return None;
     }
     let mut matcher = HostMatcher::default();
-    let host = String::from_utf8_lossy(&exchange.host).into_owned();
+    let host = host_of(exchange);
     let local = exchange.client.local.ip();
     let index = nginx
         .server(&exchange.client.listener, local, &host, &mut matcher)
@@ -52,7 +52,8 @@ pub fn begin(
     if default.is_some_and(|own| own.outside.conf.clients.merges_slashes == Some(false)) {
         keep_slashes(exchange);
     }
-    if generation.holding(&exchange.client, index) != Holding::Held {
+    if !exchange.client.speaks_plain && generation.holding(&exchange.client, index) != Holding::Held
+    {
         exchange.depends_on_request();
         return Some(Response::new(Status::MISDIRECTED_REQUEST));
     }
@@ -82,6 +83,20 @@ pub fn begin(
     let required = server.demands_certificate?;
     let status = certificate_fault(exchange, required)?;
     Some(Response::new(Status(status)))
+}
+
+/// The host that a server is chosen by: without one in the request, that of the handshake.
+fn host_of(exchange: &mut Exchange) -> String {
+    let session = exchange.client.session.as_ref();
+    let named = session.and_then(|session| session.server_name.clone());
+    match named {
+        Some(name) if exchange.host.is_empty() => {
+            // Other connections have other names.
+            exchange.depends_on_request();
+            name
+        }
+        _ => String::from_utf8_lossy(&exchange.host).into_owned(),
+    }
 }
 
 /// The status of a connection whose certificate is bad (495), or that has none where one is required

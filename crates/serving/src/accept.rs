@@ -177,8 +177,20 @@ async fn receive(
         acceptor.accept(client.local.ip()),
         io.input,
     );
-    let Some(tls) = handshake(&worker, tls, &client).await else {
-        return;
+    let tls = match handshake(&worker, tls, &client).await {
+        Handshake::Done(tls) => tls,
+        Handshake::Plain(tls) => {
+            (client.tls, client.speaks_plain) = (false, true);
+            let (stream, input) = tls.into_plain();
+            let io = Io::new(Transport::plain(stream), input);
+            let http2 = Http2Terms {
+                direct: false,
+                upgrade: false,
+                ..settings.http2
+            };
+            return h1::run(Session::new(worker, client, permit, http2), io).await;
+        }
+        Handshake::Over => return,
     };
     let alpn = |name: &[u8]| {
         tls.info()
@@ -205,22 +217,34 @@ async fn receive(
     }
 }
 
-/// Completes the TLS handshake; `None`: it failed and was logged.
-async fn handshake(worker: &Rc<Worker>, tls: TlsStream, client: &Client) -> Option<Box<TlsStream>> {
+/// The outcome of a handshake.
+enum Handshake {
+    Done(Box<TlsStream>),
+    /// The client speaks HTTP in the clear, and the rules have a page for that.
+    Plain(Box<TlsStream>),
+    /// It failed and was logged.
+    Over,
+}
+
+/// Completes the TLS handshake.
+async fn handshake(worker: &Rc<Worker>, tls: TlsStream, client: &Client) -> Handshake {
     let services = worker.services();
     let limits = services
         .generation
         .connection_limits(client, b"")
         .map_or(&services.generation.model.limits, Arc::as_ref);
     match handshake_within(worker, tls, limits.tls_handshake_timeout_ms).await {
-        HandshakeEnd::Done(tls) => return Some(tls),
+        HandshakeEnd::Done(tls) => return Handshake::Done(tls),
+        HandshakeEnd::Failed(tls, TlsError::PlainHttp) if limits.refusals_have_pages => {
+            return Handshake::Plain(tls);
+        }
         HandshakeEnd::Gone => {}
         HandshakeEnd::Failed(tls, fault) => refuse(worker, *tls, client, &fault).await,
         HandshakeEnd::Late => {
             error_log::log_about(&message::TLS_HANDSHAKE_TIMEOUT, client, format_args!(""));
         }
     }
-    None
+    Handshake::Over
 }
 
 /// The end of a handshake.

@@ -66,10 +66,8 @@ impl Connection {
         let expectation = expectation(view);
         let limits = request_limits(self.session.limits(&services.generation));
         let state = BodyState::new(framing, expectation == Expectation::Continue, &limits).shared();
-        state.borrow_mut().always_continues = self
-            .session
-            .limits(&services.generation)
-            .always_continues;
+        state.borrow_mut().always_continues =
+            self.session.limits(&services.generation).always_continues;
         // The exchange may get another head on its way, or end before the request's content does.
         let stays_alive = keep_alive(view);
         let unread = (!state.borrow().is_end()).then(|| Box::new(head.clone()));

@@ -29,7 +29,7 @@ use saker_http1::{
 };
 use saker_pipeline::{Body, Decision, Generation, Response, respond};
 use saker_rate_limits::Admission;
-use saker_telemetry::Metric;
+use saker_telemetry::{Metric, error_log, message};
 use std::rc::Rc;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
@@ -116,6 +116,9 @@ pub fn serve(
         let view = HeadView::new(request, index);
         at += head_bytes;
         worker.freshness.settle(origin);
+        if session.connection.speaks_plain {
+            return plain_on_tls_port(session, &services.generation, view, request);
+        }
         if session.http2.upgrade
             && view.has(KnownField::Upgrade)
             && let Some(beginning) = by_upgrade(view)
@@ -171,6 +174,27 @@ fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
         request: Box::new(view.to_request().ok()?),
         settings,
     })
+}
+
+/// The only answer to HTTP in the clear on a port for TLS: a status that nginx has for that, for which
+/// the rules have a page. Nothing else of the configuration is asked.
+fn plain_on_tls_port(
+    session: &mut Session,
+    generation: &Generation,
+    view: HeadView<'_>,
+    request: &[u8],
+) -> Next {
+    let _ = session.begin_request(generation, Metric::RequestsHttp1);
+    session.identify(generation, view);
+    error_log::log_about(
+        &message::HTTP_ON_TLS_PORT,
+        &*session.client,
+        format_args!(""),
+    );
+    Next::Dispatch {
+        request: unsound::of_status(Status(497), view, request),
+        rest: usize::MAX,
+    }
 }
 
 /// The full checks, then dispatch.

@@ -127,6 +127,16 @@ pub fn stand_in(reject: Reject, status: Status, bytes: &[u8]) -> Box<DispatchReq
     })
 }
 
+/// A request that is answered with a status, whatever it asks for.
+pub fn of_status(status: Status, view: HeadView<'_>, bytes: &[u8]) -> Box<DispatchRequest> {
+    let head = view.to_request();
+    let head = head.unwrap_or_else(|_| RequestHead::stand_in(log::request_line(bytes), None));
+    Box::new(DispatchRequest {
+        refused: Some(status),
+        ..*request_of(head, BodyFraming::None)
+    })
+}
+
 /// True if the fault is behind the request line.
 fn knows_fields(reason: RejectReason) -> bool {
     use RejectReason::*;

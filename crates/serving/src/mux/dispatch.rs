@@ -182,9 +182,7 @@ impl DispatchRun {
                 Response::new(Status::REQUEST_TIMEOUT)
             }
             Some(error) if limits.refusals_have_pages => match status_of(error) {
-                Some(status) => {
-                    Box::pin(respond::refuse(&mut exchange, &services, status)).await
-                }
+                Some(status) => Box::pin(respond::refuse(&mut exchange, &services, status)).await,
                 None => response,
             },
             Some(error) => refusal(error, response),
