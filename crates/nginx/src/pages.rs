@@ -65,6 +65,7 @@ fn bad_request(status: Status) -> Option<&'static str> {
         494 => "Request Header Or Cookie Too Large",
         495 => "The SSL certificate error",
         496 => "No required SSL certificate was sent",
+        497 => "The plain HTTP request was sent to HTTPS port",
         _ => return None,
     })
 }

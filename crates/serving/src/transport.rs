@@ -386,6 +386,10 @@ impl TlsStream {
                     }
                 };
                 if let Err(fault) = self.feed(scratch, kept + read) {
+                    if fault == TlsError::PlainHttp {
+                        // For an answer to it.
+                        self.partial = scratch.cipher[..kept + read].to_vec();
+                    }
                     let _ = self
                         .stream
                         .stream

@@ -83,7 +83,7 @@ fn show_version(arguments: &Arguments) {
         eprintln!(
             "built with AWS-LC (rustls)\nTLS SNI support enabled\n\
              configure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
-             --with-compat --with-file-aio --with-pcre-jit --with-threads --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
+             --without-select_module --without-poll_module --with-compat --with-file-aio --with-pcre-jit --with-threads --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
              --with-http_addition_module --with-http_auth_request_module --with-http_dav_module \
              --with-http_flv_module --with-http_gunzip_module --with-http_gzip_static_module \
              --with-http_mp4_module --with-http_random_index_module --with-http_realip_module \

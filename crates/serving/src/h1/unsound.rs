@@ -110,6 +110,9 @@ fn nginx_status(status: Status, reason: RejectReason, bytes: &[u8]) -> Status {
     match reason {
         RejectReason::BadTarget if bytes.starts_with(b"CONNECT ") => Status::METHOD_NOT_ALLOWED,
         RejectReason::Http09 | RejectReason::Http2Preface => Status::BAD_REQUEST,
+        RejectReason::UnsupportedVersion if log::request_line(bytes).ends_with(b"HTTP/0.9") => {
+            Status::BAD_REQUEST
+        }
         _ => status,
     }
 }
