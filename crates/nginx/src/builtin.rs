@@ -32,7 +32,10 @@ impl Request<'_> {
         }
         let exchange = &*self.exchange;
         match builtin {
-            Builtin::Uri | Builtin::DocumentUri => Some(&exchange.path),
+            // A request that was refused before has none.
+            Builtin::Uri | Builtin::DocumentUri => {
+                Some(exchange.path.as_slice()).filter(|path| !path.is_empty())
+            }
             Builtin::Args | Builtin::QueryString => exchange.query.as_deref(),
             Builtin::RequestUri => Some(exchange.head.view().target()),
             Builtin::Host => Some(self.host()),

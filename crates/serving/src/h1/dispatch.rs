@@ -80,7 +80,10 @@ impl Connection {
         exchange.cache.decision = decision.filter(|decision| decision.is_of(generation));
         let mut response = self.answer(exchange, &services, &state, expectation).await;
         if exchange.limits.drops_connection {
-            let terms = ReplyTerms::cut(began_ns, loggers);
+            let terms = ReplyTerms {
+                log_facts: log_facts(&loggers, exchange),
+                ..ReplyTerms::cut(began_ns, loggers)
+            };
             let logged = self.sending(exchange, response, terms);
             logged.log_cut(&self.session);
             return Some(Step::Close(Cause::Refused));
