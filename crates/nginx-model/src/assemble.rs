@@ -94,10 +94,7 @@ pub fn assemble(
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
-        let log = server.outside.error_log.clone();
-        let core = &server.outside.conf.core;
-        site.error_log = log.filter(|_| !error_logs::is_of_process(core, &model.server.error_log));
-        site.inner_error_logs = server.inner_error_logs();
+        error_logs::take(&mut site, &server, &model.server.error_log);
         site.limits = own_limits(&server.outside.conf, &model.limits, process);
         site.access_logs = numbers
             .into_iter()

@@ -1,63 +1,20 @@
 //! `error_log`: the logs of the process, and those of servers and locations.
 //!
-//! Called by: the setters, `assemble`, and `finish`.
+//! Called by: `assemble`, and `finish`.
 //! Caveat: a server's logs get the lines about its requests, and a location's those of the requests
 //! that it answers; all others are the process's. Lines about sessions of `stream` are the process's,
 //! too.
-//! Out of scope: opening files and writing lines (`saker-telemetry`).
+//! Out of scope: the directive (`log_to`); opening files and writing lines (`saker-telemetry`).
 
-use crate::{modules::core::CoreConf, process::Process, setup::Setup};
-use saker_config::model::{ErrorLog, LogLevel};
-use saker_nginx_syntax::Directive;
+use crate::{
+    log_to::LogTo, modules::core::CoreConf, process::Process, server::Server, setup::Setup,
+};
+use saker_config::model::{ErrorLog, LogLevel, Site};
 use saker_telemetry::{
-    error_log::{ErrorLogTarget, Formats, Output, SiteLog, Syslog},
+    error_log::{ErrorLogTarget, Formats, Output, SiteLog},
     message::Level,
 };
-use std::{path::Path, sync::Arc};
-
-/// A log, with the level up to which it gets lines. `None`: above all that there are (`crit`,
-/// `alert`, `emerg`).
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogTo {
-    pub target: ErrorLogTarget,
-    pub level: Option<LogLevel>,
-}
-
-impl LogTo {
-    /// Reads a directive. `prefix`: what its path is relative to.
-    ///
-    /// # Errors
-    /// nginx's message.
-    pub fn read(directive: &Directive, prefix: &Path) -> Result<LogTo, String> {
-        let level = directive.arguments.get(1);
-        LogTo::new(
-            directive.argument(0),
-            level.map_or("error", |word| &word.text),
-            prefix,
-        )
-    }
-
-    fn new(path: &str, level_name: &str, prefix: &Path) -> Result<LogTo, String> {
-        let target = match path {
-            "stderr" => ErrorLogTarget::Stderr,
-            other if other.starts_with("memory:") => ErrorLogTarget::Stderr,
-            other => match Syslog::parse_nginx(other, None) {
-                Some(syslog) => ErrorLogTarget::Syslog(syslog?),
-                None => ErrorLogTarget::File(prefix.join(other)),
-            },
-        };
-        Ok(LogTo {
-            target,
-            level: level(level_name),
-        })
-    }
-}
-
-/// Adds a log to those of a block.
-pub fn add(logs: &mut Option<Arc<[LogTo]>>, log: LogTo) {
-    let before = logs.take().unwrap_or_default();
-    *logs = Some(before.iter().cloned().chain([log]).collect());
-}
+use std::sync::Arc;
 
 /// Returns the logs of the process. `core`: the settings of `http`, whose logs they are if the
 /// process has none.
@@ -121,8 +78,16 @@ impl ErrorLogs {
     }
 }
 
+/// Gives a site the logs of its server.
+pub fn take(site: &mut Site, server: &Server, main: &ErrorLog) {
+    let core = &server.outside.conf.core;
+    let log = server.outside.error_log.clone();
+    site.error_log = log.filter(|_| !is_of_process(core, main));
+    site.inner_error_logs = server.inner_error_logs();
+}
+
 /// Returns true if the logs of a block are just the process's.
-pub fn is_of_process(core: &CoreConf, main: &ErrorLog) -> bool {
+fn is_of_process(core: &CoreConf, main: &ErrorLog) -> bool {
     core.error_logs.as_deref().is_some_and(|logs| match logs {
         [only] => {
             only.target == main.target && only.level == Some(main.level) && main.outputs.is_empty()
@@ -162,16 +127,4 @@ fn most(logs: &[LogTo]) -> LogLevel {
     let levels = logs.iter().filter_map(|log| log.level);
     let most = levels.max_by_key(|level| Level::from(*level));
     most.unwrap_or(LogLevel::Error)
-}
-
-fn level(name: &str) -> Option<LogLevel> {
-    Some(match name {
-        "info" => LogLevel::Info,
-        "notice" => LogLevel::Notice,
-        "warn" => LogLevel::Warn,
-        "error" => LogLevel::Error,
-        "crit" | "alert" | "emerg" => return None,
-        // With the areas of `debug_*`.
-        _ => LogLevel::Debug,
-    })
 }

@@ -2,7 +2,7 @@
 //!
 //! Called by: `load`, and the command line, which needs the process id's file.
 
-use crate::error_logs::{self, LogTo};
+use crate::log_to::{self, LogTo};
 use crate::values::{flag, invalid, number_argument, size_argument, time_argument};
 use saker_config::model::Affinity;
 use saker_nginx_syntax::{Directive, Report};
@@ -111,7 +111,7 @@ impl Process {
                 self.shutdown_timeout_ms = Some(time_argument(directive)?);
             }
             "error_log" => {
-                error_logs::add(&mut self.error_logs, LogTo::read(directive, prefix)?);
+                log_to::add(&mut self.error_logs, LogTo::read(directive, prefix)?);
             }
             _ => {}
         }

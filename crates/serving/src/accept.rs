@@ -180,15 +180,11 @@ async fn receive(
     let tls = match handshake(&worker, tls, &client).await {
         Handshake::Done(tls) => tls,
         Handshake::Plain(tls) => {
-            (client.tls, client.speaks_plain) = (false, true);
             let (stream, input) = tls.into_plain();
             let io = Io::new(Transport::plain(stream), input);
-            let http2 = Http2Terms {
-                direct: false,
-                upgrade: false,
-                ..settings.http2
-            };
-            return h1::run(Session::new(worker, client, permit, http2), io).await;
+            (client.tls, client.speaks_plain) = (false, true);
+            let session = Session::new(worker, client, permit, over_tls(settings.http2));
+            return h1::run(session, io).await;
         }
         Handshake::Over => return,
     };
@@ -204,16 +200,20 @@ async fn receive(
         return;
     };
     client.session = Some(info);
-    let http2 = Http2Terms {
-        direct: false,
-        upgrade: false,
-        ..settings.http2
-    };
-    let session = Session::new(worker, client, permit, http2);
+    let session = Session::new(worker, client, permit, over_tls(settings.http2));
     let io = Io::new(Transport::Tls(tls), Vec::new());
     match alpn_is_h2 {
         true => h2::run(session, io, h2::Beginning::Preface).await,
         false => h1::run(session, io).await,
+    }
+}
+
+/// The terms of a port for TLS, where HTTP/2 is agreed upon by the handshake alone.
+fn over_tls(http2: Http2Terms) -> Http2Terms {
+    Http2Terms {
+        direct: false,
+        upgrade: false,
+        ..http2
     }
 }
 

@@ -55,7 +55,7 @@ static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
 static SPEAKS_HTTPD: AtomicBool = AtomicBool::new(false);
 /// True if lines have nginx's form.
 static SPEAKS_NGINX: AtomicBool = AtomicBool::new(false);
-/// Where the process's lines go, if not just to its target. `None`: to its target.
+/// Logs that get the process's lines. `None`: its target alone.
 static OUTPUTS: RwLock<Option<Arc<Vec<Output>>>> = RwLock::new(None);
 /// Sites with flood gates of their own.
 static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());

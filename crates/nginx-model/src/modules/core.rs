@@ -6,8 +6,8 @@
 //! Out of scope: `listen` and `server_name` (`listen`), `location` (`location`).
 
 use crate::{
-    error_logs::{self, LogTo},
     inherit::inherit,
+    log_to::{self, LogTo},
     reading::{Reading, Setters},
     text::Text,
     values::{flag, invalid, number_argument, size, size_argument, time_argument},
@@ -317,7 +317,7 @@ pub const SETTERS: Setters<CoreConf> = &[
         Ok(())
     }),
     ("error_log", |d, conf, reading| {
-        error_logs::add(&mut conf.error_logs, LogTo::read(d, reading.prefix)?);
+        log_to::add(&mut conf.error_logs, LogTo::read(d, reading.prefix)?);
         Ok(())
     }),
     ("empty_gif", |_, conf, _| {

@@ -28,7 +28,7 @@ fn statuses(answer: &str) -> Vec<String> {
 
 const METHODS: &str = "== http\nserver { listen {ip}:{p}; return 200 x; }";
 
-/// What follows such a request may be its content, so it gets no answer.
+/// A request behind such a one may be its content, so it gets no answer.
 #[test]
 fn nginx_core_ends_connections_behind_trace_and_connect() {
     let pair = Pair::start("nginx-core-methods", &[], METHODS);

@@ -120,7 +120,6 @@ pub fn serve(
             return plain_on_tls_port(session, &services.generation, view, request);
         }
         if session.http2.upgrade
-            && view.has(KnownField::Upgrade)
             && let Some(beginning) = by_upgrade(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
@@ -131,9 +130,7 @@ pub fn serve(
         }
         let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
         if begun == Begun::Banned {
-            return Next::Close {
-                cause: Cause::Banned,
-            };
+            return close(Cause::Banned);
         }
         session.identify(&services.generation, view);
         let may_stay = begun == Begun::Stays;
@@ -155,6 +152,10 @@ pub fn serve(
     }
 }
 
+fn close(cause: Cause) -> Next {
+    Next::Close { cause }
+}
+
 /// HTTP/2 by prior knowledge (RFC 9113 section 3.3); `None`: the bytes are HTTP/1's.
 fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
     match upgrade::preface(bytes) {
@@ -169,6 +170,9 @@ fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
 
 /// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2).
 fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
+    if !view.has(KnownField::Upgrade) {
+        return None;
+    }
     let settings = upgrade::h2c_settings(view)?;
     Some(Beginning::Upgrade {
         request: Box::new(view.to_request().ok()?),
