@@ -255,11 +255,11 @@ mod tests {
     #[test]
     fn pages_of_known_statuses() {
         assert!(matches!(
-            page(Response::new(Status(418)), "Saker").body,
+            page(Response::new(Status(418)), None, "Saker").body,
             Body::Empty
         ));
         assert!(
-            page(Response::new(Status(413)), "Saker")
+            page(Response::new(Status(413)), None, "Saker")
                 .fields()
                 .has("content-type")
         );
