@@ -83,6 +83,7 @@ pub fn of_server(draft: &ErrorLogDraft, level: Option<&LogLevel>) -> ErrorLog {
         formats: draft.formats.clone(),
         speaks_httpd: true,
         speaks_nginx: false,
+        outputs: Default::default(),
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::{
     conf::LocationConf,
     draft::{Draft, ServerDraft},
-    error_logs,
+    error_logs::{self, ErrorLogs},
     finish::Finisher,
     location::Location,
     log_rules::LogRules,
@@ -33,6 +33,9 @@ use saker_config::{
 };
 use saker_ipset::Block;
 use std::{net::SocketAddr, sync::Arc};
+
+/// Heads that must come earlier are waited for from the beginning of their connection.
+const DEFERRING_TIMEOUT_MS: u64 = 30_000;
 
 /// Builds the model and the data for requests.
 pub fn assemble(
@@ -79,6 +82,7 @@ pub fn assemble(
     let real_ip = real_ip.unwrap_or_default();
     model.server.trusted_proxies = trusted_proxies(&real_ip);
     add_addresses(&drafts, &mut nginx, finisher);
+    finisher.error_logs = ErrorLogs::new(&model.server.error_log);
     model.listeners = listeners(&drafts, &http.conf.core, &real_ip, finisher);
     let bound: Vec<Address> = model
         .listeners
@@ -90,8 +94,7 @@ pub fn assemble(
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
-        site.error_log =
-            error_logs::of_server(&server.outside.conf.core, &model.server.error_log, setup);
+        error_logs::take(&mut site, &server, &model.server.error_log);
         site.limits = own_limits(&server.outside.conf, &model.limits, process);
         site.access_logs = numbers
             .into_iter()
@@ -185,6 +188,7 @@ fn limits(conf: &LocationConf, process: &Process) -> Limits {
         refusals_have_pages: true,
         timeouts_are_silent: true,
         ignores_expectations: true,
+        always_continues: true,
         says_keep_alive: true,
         repaired_heads: RepairedHeads::LineFeeds,
         field_bytes_max: core.large_header_bytes.map_or(8 << 10, |(_, bytes)| bytes),
@@ -367,6 +371,9 @@ fn listeners(
                     all.iter().filter_map(|text| text.parse().ok()).collect();
             }
             listener.backlog = listen.backlog.unwrap_or(listener.backlog);
+            let own = draft.outside.conf.core.client_header_timeout_ms;
+            let timeout_ms = own.or(core.client_header_timeout_ms).unwrap_or(60_000);
+            listener.defers_accept &= timeout_ms >= DEFERRING_TIMEOUT_MS;
         }
     }
     listeners

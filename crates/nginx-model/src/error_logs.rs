@@ -1,73 +1,130 @@
-//! `error_log`: the log of the process, and those of servers.
+//! `error_log`: the logs of the process, and those of servers and locations.
 //!
-//! Called by: `assemble`.
-//! Caveat: a server's log gets the lines about its requests; all others are the process's. Locations
-//! have no log of their own, which their directive is told when it is read. Of several logs in one
-//! block, the last gets all lines.
-//! Out of scope: opening files and writing lines (`saker-telemetry`).
+//! Called by: `assemble`, and `finish`.
+//! Caveat: a server's logs get the lines about its requests, and a location's those of the requests
+//! that it answers; all others are the process's. Lines about sessions of `stream` are the process's,
+//! too.
+//! Out of scope: the directive (`log_to`); opening files and writing lines (`saker-telemetry`).
 
-use crate::{modules::core::CoreConf, process::Process, setup::Setup};
-use saker_config::model::{ErrorLog, LogLevel};
-use saker_telemetry::error_log::{ErrorLogTarget, Formats, SiteLog, Syslog};
+use crate::{
+    log_to::LogTo, modules::core::CoreConf, process::Process, server::Server, setup::Setup,
+};
+use saker_config::model::{ErrorLog, LogLevel, Site};
+use saker_telemetry::{
+    error_log::{ErrorLogTarget, Formats, Output, SiteLog},
+    message::Level,
+};
 use std::sync::Arc;
 
-/// Returns the log of the process. `core`: the settings of `http`, whose log it is if the process has
-/// none.
+/// Returns the logs of the process. `core`: the settings of `http`, whose logs they are if the
+/// process has none.
 pub fn of_process(process: &Process, core: &CoreConf, setup: &Setup) -> ErrorLog {
-    let of_http = core.error_log.as_ref();
-    let of_http = of_http.map(|(path, level)| (path.to_string(), level.to_string()));
-    let default = setup.error_log.as_deref().map_or_else(
-        || "stderr".to_owned(),
-        |path| path.to_string_lossy().into_owned(),
-    );
-    let log = process.error_log.clone().or(of_http);
-    let (path, level_name) = log.unwrap_or((default, "error".to_owned()));
+    let default = || {
+        let target = match &setup.error_log {
+            Some(path) if path.as_os_str() != "stderr" => {
+                ErrorLogTarget::File(setup.prefix.join(path))
+            }
+            _ => ErrorLogTarget::Stderr,
+        };
+        let level = Some(LogLevel::Error);
+        Arc::from([LogTo { target, level }])
+    };
+    let own = process.error_logs.as_ref().or(core.error_logs.as_ref());
+    let logs = own.map_or_else(default, Arc::clone);
+    let target = logs.first().map(|log| log.target.clone());
+    let target = target.unwrap_or(ErrorLogTarget::Stderr);
+    let outputs = match &*logs {
+        [LogTo { level: Some(_), .. }] => Vec::new(),
+        several => outputs(several, &target),
+    };
     ErrorLog {
-        target: target(&path, setup),
-        level: level(&level_name),
+        target,
+        level: most(&logs),
         areas: Vec::new(),
         formats: Formats::default(),
         speaks_httpd: false,
         speaks_nginx: true,
+        outputs: Arc::new(outputs),
     }
 }
 
-/// Returns the log of a server; `None`: the process's. `core`: its settings, with those of `http`.
-pub fn of_server(core: &CoreConf, main: &ErrorLog, setup: &Setup) -> Option<Arc<SiteLog>> {
-    let (path, level_name) = core.error_log.as_ref()?;
-    let (target, level) = (target(path, setup), level(level_name));
-    let has_own_target = target != main.target;
-    if !has_own_target && level == main.level {
-        return None;
-    }
-    Some(Arc::new(SiteLog::new(
-        Some(target).filter(|_| has_own_target),
-        level.into(),
-        Vec::new(),
-        Formats::default(),
-    )))
+/// Logs of servers and locations, each list once.
+#[derive(Debug, Default)]
+pub struct ErrorLogs {
+    main: Option<ErrorLogTarget>,
+    known: Vec<(Arc<[LogTo]>, Arc<SiteLog>)>,
 }
 
-fn target(path: &str, setup: &Setup) -> ErrorLogTarget {
-    match path {
-        "stderr" => ErrorLogTarget::Stderr,
-        other if other.starts_with("memory:") => ErrorLogTarget::Stderr,
-        other => match Syslog::parse_nginx(other, None) {
-            Some(Ok(syslog)) => ErrorLogTarget::Syslog(syslog),
-            // The directive has been refused.
-            Some(Err(_)) => ErrorLogTarget::Stderr,
-            None => ErrorLogTarget::File(setup.prefix.join(other)),
+impl ErrorLogs {
+    /// `main`: the process's.
+    pub fn new(main: &ErrorLog) -> ErrorLogs {
+        ErrorLogs {
+            main: Some(main.target.clone()),
+            known: Vec::new(),
+        }
+    }
+
+    /// Returns the log of a block. `None`: the process's.
+    pub fn of(&mut self, core: &CoreConf) -> Option<Arc<SiteLog>> {
+        let logs = core.error_logs.as_ref()?;
+        let main = self.main.as_ref()?;
+        let known = self.known.iter().find(|(known, _)| known == logs);
+        if let Some((_, log)) = known {
+            return Some(Arc::clone(log));
+        }
+        let log = Arc::new(site_log(logs, main));
+        self.known.push((Arc::clone(logs), Arc::clone(&log)));
+        Some(log)
+    }
+}
+
+/// Gives a site the logs of its server.
+pub fn take(site: &mut Site, server: &Server, main: &ErrorLog) {
+    let core = &server.outside.conf.core;
+    let log = server.outside.error_log.clone();
+    site.error_log = log.filter(|_| !is_of_process(core, main));
+    site.inner_error_logs = server.inner_error_logs();
+}
+
+/// Returns true if the logs of a block are just the process's.
+fn is_of_process(core: &CoreConf, main: &ErrorLog) -> bool {
+    core.error_logs.as_deref().is_some_and(|logs| match logs {
+        [only] => {
+            only.target == main.target && only.level == Some(main.level) && main.outputs.is_empty()
+        }
+        _ => false,
+    })
+}
+
+fn site_log(logs: &[LogTo], main: &ErrorLogTarget) -> SiteLog {
+    let [
+        LogTo {
+            target,
+            level: Some(level),
         },
+    ] = logs
+    else {
+        return SiteLog::of_outputs(outputs(logs, main));
+    };
+    let own = Some(target.clone()).filter(|target| target != main);
+    match own {
+        // The process's log has a level of its own.
+        None => SiteLog::of_outputs(outputs(logs, main)),
+        own => SiteLog::new(own, (*level).into(), Vec::new(), Formats::default()),
     }
 }
 
-/// `crit`, `alert`, and `emerg` are the level `error`, above which there are no lines.
-fn level(name: &str) -> LogLevel {
-    match name {
-        "debug" => LogLevel::Debug,
-        "info" => LogLevel::Info,
-        "notice" => LogLevel::Notice,
-        "warn" => LogLevel::Warn,
-        _ => LogLevel::Error,
-    }
+fn outputs(logs: &[LogTo], main: &ErrorLogTarget) -> Vec<Output> {
+    let output = |log: &LogTo| {
+        let own = Some(log.target.clone()).filter(|target| target != main);
+        Output::new(own, log.level.map(Level::from))
+    };
+    logs.iter().map(output).collect()
+}
+
+/// The level of the log that gets most lines.
+fn most(logs: &[LogTo]) -> LogLevel {
+    let levels = logs.iter().filter_map(|log| log.level);
+    let most = levels.max_by_key(|level| Level::from(*level));
+    most.unwrap_or(LogLevel::Error)
 }

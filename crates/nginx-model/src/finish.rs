@@ -6,6 +6,7 @@
 use crate::{
     conf::LocationConf,
     draft::{Draft, DraftOp, ServerDraft},
+    error_logs::ErrorLogs,
     location::{If, Location, LocationKind, LocationTree, Op, Proxied},
     modules::{
         cache::{Zone, cache_use},
@@ -30,6 +31,7 @@ pub struct Finisher<'f> {
     pub cache_zones: Vec<Arc<Zone>>,
     pub pool: UpstreamPool,
     pub conf_prefix: &'f Path,
+    pub error_logs: ErrorLogs,
 }
 
 impl Finisher<'_> {
@@ -87,6 +89,7 @@ impl Finisher<'_> {
             self.proxied(pass, &conf, &draft.name, &draft.kind, draft.pass.as_ref())
         });
         Location {
+            error_log: self.error_logs.of(&conf.core),
             settings: Arc::new(settings(&conf)),
             name: draft.name,
             kind: draft.kind,

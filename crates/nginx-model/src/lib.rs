@@ -18,6 +18,7 @@ mod inherit;
 mod load;
 pub mod location;
 pub mod log_rules;
+mod log_to;
 pub mod modules;
 mod process;
 mod read_http;

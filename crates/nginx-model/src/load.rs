@@ -6,6 +6,7 @@
 
 use crate::{
     assemble::assemble,
+    error_logs::ErrorLogs,
     finish::Finisher,
     modules::upstream::UpstreamPool,
     process::Process,
@@ -39,7 +40,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut report = tree.report;
     support::report(&tree.directives, &mut report);
     let conf_prefix = setup.file.parent().unwrap_or(Path::new("/"));
-    let process = Process::read(&tree.directives, &setup.prefix, &mut report);
+    let mut process = Process::read(&tree.directives, &setup.prefix, &mut report);
     let mut reader = HttpReader::new(&mut report, &setup.prefix, conf_prefix);
     let blocks = |name: &'static str| {
         let all = tree.directives.iter();
@@ -56,6 +57,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         cache_zones: read.http.cache_zones.clone(),
         pool: UpstreamPool::default(),
         conf_prefix,
+        error_logs: ErrorLogs::default(),
     };
     let (mut model, mut nginx) = assemble(read.http, &mut finisher, &process, setup);
     model.upstreams = finisher.pool.into_all();
@@ -66,6 +68,7 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         &mut report,
     ));
     model.sources = tree.sources;
+    process.body_folders = nginx.body_folders();
     nginx.groups = read.groups;
     Loaded {
         model,

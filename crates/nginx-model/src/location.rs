@@ -19,6 +19,7 @@ use crate::{
 };
 use saker_config::model::{Origin, Settings, Upstream};
 use saker_pipeline::ProxyOptions;
+use saker_telemetry::error_log::SiteLog;
 use std::{collections::HashMap, sync::Arc};
 
 /// The way a location is chosen.
@@ -55,6 +56,8 @@ pub struct Location {
     pub limit_except: Option<(Methods, Arc<Location>)>,
     /// The upstream that answers.
     pub proxied: Option<Proxied>,
+    /// Its error logs. `None`: the process's.
+    pub error_log: Option<Arc<SiteLog>>,
     pub origin: Origin,
 }
 
@@ -102,6 +105,14 @@ impl Location {
         self.name.ends_with('/') && self.conf.upstreams.pass.is_some()
     }
 
+    /// Returns true if its error logs are not those of its server.
+    pub fn has_other_logs(&self, outside: &Location) -> bool {
+        match (&self.error_log, &outside.error_log) {
+            (Some(own), Some(other)) => !Arc::ptr_eq(own, other),
+            (own, other) => own.is_some() != other.is_some(),
+        }
+    }
+
     /// Visits the location, its blocks, and the locations inside.
     pub fn each(&self, seen: &mut dyn FnMut(&Location)) {
         seen(self);
@@ -118,6 +129,12 @@ impl Location {
         }
     }
 
+    /// Returns true if content of requests goes to files (`client_body_in_file_only`).
+    pub fn keeps_bodies(&self) -> bool {
+        let files = self.conf.body.files.unwrap_or(BodyFiles::Off);
+        files != BodyFiles::Off && self.conf.upstreams.pass.is_some()
+    }
+
     /// Returns true if requests may write files (`dav_methods`, `proxy_store` and its kin).
     pub fn writes_files(&self) -> bool {
         let methods = self.conf.handlers.dav_methods.as_deref();
@@ -126,9 +143,8 @@ impl Location {
             .pass
             .as_ref()
             .and_then(|pass| upstreams.of(pass.gateway).store.as_ref());
-        let body = self.conf.body.files.unwrap_or(BodyFiles::Off);
         methods.is_some_and(|methods| !methods.is_empty())
-            || body != BodyFiles::Off && upstreams.pass.is_some()
+            || self.keeps_bodies()
             || store.is_some_and(|store| *store != Store::Off)
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Called by: `load`, and the command line, which needs the process id's file.
 
+use crate::log_to::{self, LogTo};
 use crate::values::{flag, invalid, number_argument, size_argument, time_argument};
 use saker_config::model::Affinity;
 use saker_nginx_syntax::{Directive, Report};
-use saker_telemetry::error_log::Syslog;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Default of the file with the process id, relative to the prefix.
 const PID_FILE: &str = "/run/nginx.pid";
@@ -23,8 +26,7 @@ pub struct Process {
     /// `worker_processes auto`
     pub has_worker_per_core: bool,
     pub connections: Option<u64>,
-    /// Target and level.
-    pub error_log: Option<(String, String)>,
+    pub error_logs: Option<Arc<[LogTo]>>,
     pub shutdown_timeout_ms: Option<u64>,
     /// Limits on open descriptors, and on core dumps.
     pub descriptors_max: Option<u64>,
@@ -37,6 +39,8 @@ pub struct Process {
     /// As for nice(1).
     pub priority: Option<i32>,
     pub directory: Option<PathBuf>,
+    /// Directories for content of requests, which are made at the start.
+    pub body_folders: Vec<PathBuf>,
 }
 
 impl Process {
@@ -45,6 +49,7 @@ impl Process {
         let mut process = Process {
             pid_file: PID_FILE.into(),
             is_daemon: true,
+            workers: Some(1),
             ..Process::default()
         };
         let events = directives
@@ -108,12 +113,7 @@ impl Process {
                 self.shutdown_timeout_ms = Some(time_argument(directive)?);
             }
             "error_log" => {
-                if let Some(syslog) = Syslog::parse_nginx(text, None) {
-                    syslog?;
-                }
-                let level = directive.arguments.get(1);
-                let level = level.map_or("error", |word| word.text.as_str());
-                self.error_log = Some((text.to_owned(), level.to_owned()));
+                log_to::add(&mut self.error_logs, LogTo::read(directive, prefix)?);
             }
             _ => {}
         }

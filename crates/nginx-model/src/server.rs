@@ -19,7 +19,13 @@ use crate::{
     variables::{NamedVariable, Variable},
 };
 use saker_config::model::{Address, Origin};
-use std::{collections::HashMap, net::IpAddr, path::PathBuf, sync::Arc};
+use saker_telemetry::error_log::SiteLog;
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+    path::PathBuf,
+    sync::Arc,
+};
 
 /// A server with its locations.
 #[derive(Debug)]
@@ -45,6 +51,21 @@ impl Server {
         for location in self.named.values() {
             location.each(seen);
         }
+    }
+}
+
+impl Server {
+    /// Returns the error logs of locations that have others than the server.
+    pub fn inner_error_logs(&self) -> Vec<Arc<SiteLog>> {
+        let mut logs: Vec<Arc<SiteLog>> = Vec::new();
+        self.each_location(&mut |location| {
+            let own = location.error_log.iter();
+            let own = own.filter(|_| location.has_other_logs(&self.outside));
+            let is_new = |log: &&Arc<SiteLog>| !logs.iter().any(|known| Arc::ptr_eq(known, log));
+            let found: Vec<_> = own.filter(is_new).cloned().collect();
+            logs.extend(found);
+        });
+        logs
     }
 }
 
@@ -112,6 +133,21 @@ impl Nginx {
             server.each_location(&mut |location| writes |= location.writes_files());
             writes
         })
+    }
+
+    /// Returns the directories that content of requests is kept in.
+    pub fn body_folders(&self) -> Vec<PathBuf> {
+        let mut folders = BTreeSet::new();
+        for server in &self.servers {
+            server.each_location(&mut |location| {
+                if location.keeps_bodies() {
+                    let own = location.conf.body.folder.as_ref();
+                    let folder = own.map_or(&self.body_folder, |folder| &folder.path);
+                    folders.insert(folder.clone());
+                }
+            });
+        }
+        folders.into_iter().collect()
     }
 
     /// Returns the variable of a name in lower case, for texts that are made at request time.

@@ -8,7 +8,7 @@
 use crate::{
     conf::LocationConf,
     modules::{
-        compression::{CodingConf, CompressionConf},
+        compression::{CodingConf, CompressionConf, StaticFiles},
         core::{CoreConf, Symlinks, default_types},
         handlers::HandlersConf,
     },
@@ -109,7 +109,7 @@ fn files(core: &CoreConf, compression: &CompressionConf, serves_files: bool) -> 
         },
         precompressed: [&compression.gzip, &compression.brotli, &compression.zstd]
             .iter()
-            .any(|coding| coding.has_files == Some(true)),
+            .any(|coding| coding.files.is_some_and(|files| files != StaticFiles::Off)),
         charset: String::new(),
         types: types
             .into_iter()

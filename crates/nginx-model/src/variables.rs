@@ -234,8 +234,10 @@ pub enum Source {
     /// Only referred to so far.
     #[default]
     Unknown,
-    /// `set`, and named groups of patterns.
+    /// Named groups of patterns, and `auth_request_set`.
     Slot,
+    /// `set`: without a value, its use is worth a warning.
+    Set,
     /// A table, by its number.
     Map(usize),
     Geo(usize),
@@ -309,7 +311,7 @@ impl Variables {
     pub fn define(&mut self, name: &str, source: Source) -> usize {
         let number = self.number(name);
         if let Some(variable) = self.named.get_mut(number) {
-            let is_slot = matches!(source, Source::Slot);
+            let is_slot = matches!(source, Source::Slot | Source::Set);
             if !is_slot || matches!(variable.source, Source::Unknown) {
                 variable.source = source;
             }

@@ -34,20 +34,20 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - Request lines are strict, because each leniency is one server's disagreement with another, by which
   requests are smuggled: there is one space between their parts, no `#` in targets, `http` or
   `https` in absolute ones, one digit behind the point of the version, and HTTP/0.9 is refused. nginx
-  lets all of them pass. `OPTIONS *` gets 204 (nginx 400), `CONNECT` with an authority 405 (nginx 400), with a
-  path 400 (nginx 405), and requests of HTTP/2 and HTTP/0.9 in the form of HTTP/1 505 (nginx 400).
+  lets all of them pass. `OPTIONS *` gets 204, and `CONNECT` with an authority 405; nginx 1.22 refuses both with
+  400.
 - `$http_host` is the host that the request is for, in lower case, with the port as a number: of an absolute
   target its authority, as RFC 9112 says. A port that is no number is refused with 400. So nothing
   behind the server can take another host than rules and caches did.
 - `$server_protocol` of a version above HTTP/1.1 is `HTTP/1.1`.
-- `100 Continue` is not sent if content came with the head, because its client does not wait.
-- A connection that sends nothing is taken from the system after 5 seconds; `client_header_timeout` begins
-  then. Content that comes too slowly over HTTP/2 or HTTP/3 is answered with 408; over HTTP/1 the connection is
-  closed, as by nginx.
+- `100 Continue` is sent only where content is read: `return` and its kin answer without it.
+- A connection that sends nothing is taken from the system after 5 seconds, and `client_header_timeout` begins
+  then, unless it is less than 30 seconds.
 - `add_header` does not set fields about the connection and the length: `Connection`, `Keep-Alive`, `Upgrade`,
   `Transfer-Encoding`, `Content-Length`.
-- Responses with 206 have `Accept-Ranges`, those with 304 have no `Last-Modified`, and boundaries between parts
-  of several ranges can't be guessed.
+- Boundaries between the parts of several ranges can't be guessed.
+- Files of `gzip_static` whose type `gzip_types` has are chosen among all codings, have ranges, and must not
+  be older than the file itself.
 - `$pipe` is always `.`.
   `$sent_http_connection` and `$request_completion` have their values in access logs, and the first is what
   was sent, where nginx's logs say `close` of connections that are kept.
@@ -74,8 +74,9 @@ and variables follow nginx's documentation; a suite compares the answers with th
   it is evaluated for each request.
 - Keys of `ssl_session_ticket_key` open the tickets of all servers; a ticket is bound to its server's
   policy all the same.
-- `error_log` of a server gets the lines about its requests. Locations and streams have no error log of their
-  own, of several in one block the last gets all lines, and logs at `crit`, `alert`, or `emerg` get the lines of `error`, too.
+- `error_log` of a server, or of a location, gets the lines about the requests that it answers. Streams
+  have no error log of their own. Lines at `crit` are in logs of `error` and below: those of `crit`, `alert`,
+  and `emerg` stay empty.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
 - Files of an `access_log` with variables in its path stay below the directory before the first
@@ -83,8 +84,7 @@ and variables follow nginx's documentation; a suite compares the answers with th
   are made between two starts.
 - Lines of a request's head may end with a bare LF, and empty lines may stand before it. If lines of one
   head end in different ways, it has no content, and ends its connection.
-- The directory of `client_body_temp_path` is made when it is needed, with the rights of the server's
-  user. Files of requests whose content did not come whole are removed.
+- The directory of `client_body_temp_path` is made at the start, and belongs to the server's user. Files of requests whose content did not come whole are removed.
 - `geoip_country` and `geoip_org` read the databases of the old format; those of cities are not read.
 - After `USR2` the new program takes over at once, and the old one ends when its requests have. What
   stands in `nginx.pid.oldbin` is a process that waits for `QUIT`, or for `HUP`, by which the old program
@@ -150,7 +150,7 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
   asks the location of a destination for permission, and an upload without its directory gets 409.
 - Films begin with a key frame, whatever `mp4_start_key_frame` says; an edit list hides what lies before
   the time that is asked for.
-- Charsets have no variables. Content is converted after `sub_filter` and before SSI.
+- `source_charset` has no variables. Content is converted after `sub_filter` and before SSI.
 - `*_force_ranges` sends several ranges of cached responses alone, as nginx does. Without
   `max_ranges`, a response has at most 2,000 ranges.
 

@@ -127,8 +127,11 @@ fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
         if request.state.error_status.is_none() {
             request.exchange.keep_answer();
         }
-        let text = "access forbidden by rule".to_owned();
-        request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);
+        // Another way in may be open.
+        if request.state.location.conf.core.satisfy_any != Some(true) {
+            let text = "access forbidden by rule".to_owned();
+            request.log(&message::NGINX_ACCESS_REFUSED, Level::Error, text);
+        }
         return Decision::Refused(Response::new(Status::FORBIDDEN));
     }
     Decision::None

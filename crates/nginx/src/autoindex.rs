@@ -4,7 +4,7 @@
 //! Caveat: the directory is read on the blocking pool.
 
 use crate::{files::utc_offset, request::Request};
-use saker_http::{Status, date::format_date, escape};
+use saker_http::{Status, date::format_date};
 use saker_net::jobs::{self, JobKind};
 use saker_nginx_model::{Location, modules::autoindex::ListingFormat};
 use saker_pipeline::{Body, Chunk, Mapped, Response, local_time};
@@ -32,7 +32,8 @@ pub struct Wanted {
     has_exact_sizes: bool,
     is_local_time: bool,
     location: Arc<Location>,
-    callback: Option<Vec<u8>>,
+    /// The error is a name that no function has.
+    callback: Result<Option<Vec<u8>>, ()>,
 }
 
 struct Entry {
@@ -51,10 +52,12 @@ impl Wanted {
         let callback = query
             .split(|byte| *byte == b'&')
             .find_map(|pair| pair.strip_prefix(b"callback="))
-            .filter(|name| {
-                name.iter()
-                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
-            });
+            .filter(|name| !name.is_empty());
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+        let callback = match callback {
+            Some(name) if !name.iter().all(is_word) => Err(()),
+            other => Ok(other.map(<[u8]>::to_vec)),
+        };
         Wanted {
             folder: Path::new(OsStr::from_bytes(&mapped.filename())).to_owned(),
             path: request.exchange.path.clone(),
@@ -62,13 +65,16 @@ impl Wanted {
             format: conf.format.unwrap_or_default(),
             has_exact_sizes: conf.has_exact_sizes != Some(false),
             is_local_time: conf.is_local_time == Some(true),
-            callback: callback.map(<[u8]>::to_vec),
+            callback,
             location,
         }
     }
 
     /// Reads the directory and writes the listing.
     pub async fn respond(self) -> Response {
+        if self.format == ListingFormat::Jsonp && self.callback.is_err() {
+            return Response::new(Status::BAD_REQUEST);
+        }
         let folder = self.folder.clone();
         let read = jobs::run(JobKind::Listing, Some(self.site), move |cancel| {
             let mut entries = Vec::new();
@@ -96,7 +102,7 @@ impl Wanted {
             ListingFormat::Html => ("text/html", self.html(&entries)),
             ListingFormat::Json => ("application/json", self.json(&entries)),
             ListingFormat::Jsonp => match &self.callback {
-                Some(name) => {
+                Ok(Some(name)) => {
                     let text = [
                         b"/* callback */\r\n",
                         name.as_slice(),
@@ -106,7 +112,7 @@ impl Wanted {
                     ];
                     ("application/javascript", text.concat())
                 }
-                None => ("application/json", self.json(&entries)),
+                _ => ("application/json", self.json(&entries)),
             },
             ListingFormat::Xml => ("text/xml; charset=utf-8", self.xml(&entries)),
         };
@@ -121,7 +127,7 @@ impl Wanted {
 
     fn html(&self, entries: &[Entry]) -> Vec<u8> {
         let mut title = Vec::new();
-        escape::html(&self.path, &mut title);
+        escape_html(&self.path, &mut title);
         let mut out = b"<html>\r\n<head><title>Index of ".to_vec();
         out.extend_from_slice(&title);
         out.extend_from_slice(b"</title></head>\r\n<body>\r\n<h1>Index of ");
@@ -136,16 +142,34 @@ impl Wanted {
 
     fn html_line(&self, entry: &Entry, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<a href=\"");
-        escape::html(&escape_component(&entry.name), out);
+        escape_html(&escape_component(&entry.name), out);
         out.extend_from_slice(if entry.is_folder { b"/\">" } else { b"\">" });
         let shown = String::from_utf8_lossy(&entry.name);
-        let mut columns = shown.chars().count();
+        // Without UTF-8 as the charset, each byte takes a column.
+        let charset = self.location.conf.compression.charset.as_ref();
+        let charset = charset.and_then(|charset| charset.as_deref());
+        let is_utf8 = charset.is_some_and(|charset| charset.eq_ignore_ascii_case("utf-8"));
+        let mut columns = match is_utf8 {
+            true => shown.chars().count(),
+            false => entry.name.len(),
+        };
         if columns > NAME_COLUMNS {
-            let cut: String = shown.chars().take(NAME_COLUMNS - 3).collect();
-            escape::html(cut.as_bytes(), out);
+            let cut = match is_utf8 {
+                true => shown
+                    .chars()
+                    .take(NAME_COLUMNS - 3)
+                    .collect::<String>()
+                    .into(),
+                false => entry
+                    .name
+                    .get(..NAME_COLUMNS - 3)
+                    .unwrap_or_default()
+                    .to_vec(),
+            };
+            escape_html(&cut, out);
             out.extend_from_slice(b"..&gt;</a>");
         } else {
-            escape::html(&entry.name, out);
+            escape_html(&entry.name, out);
             if entry.is_folder && columns < NAME_COLUMNS {
                 out.push(b'/');
                 columns += 1;
@@ -222,11 +246,24 @@ impl Wanted {
                 out.extend(format!(" size=\"{}\"", entry.size).into_bytes());
             }
             out.push(b'>');
-            escape::html(&entry.name, &mut out);
+            escape_html(&entry.name, &mut out);
             out.extend(format!("</{kind}>\r\n").into_bytes());
         }
         out.extend_from_slice(b"</list>\r\n");
         out
+    }
+}
+
+/// Escapes the characters that nginx escapes.
+fn escape_html(text: &[u8], out: &mut Vec<u8>) {
+    for byte in text {
+        match byte {
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            other => out.push(*other),
+        }
     }
 }
 

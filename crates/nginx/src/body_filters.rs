@@ -91,9 +91,13 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         let mut work = plan(request, response);
         if !response.status.forbids_content() {
             let is_upstreams = request.exchange.upstream.is_answered_by_program;
-            let conf = &request.state.location.conf.compression;
+            let location = Arc::clone(&request.state.location);
+            let conf = &location.conf.compression;
+            let named = conf.charset_text.as_ref().and_then(Option::as_ref);
+            let named = named.map(|text| request.text(text));
+            let named = named.map(|name| String::from_utf8_lossy(&name).into_owned());
             let maps = &request.nginx.tables.charsets;
-            work.charset = charset::plan(conf, maps, response, is_upstreams);
+            work.charset = charset::plan(conf, named.as_deref(), maps, response, is_upstreams);
         }
         if response.fields().has("Content-Encoding") && !work.gunzip {
             work.charset = None;

@@ -32,7 +32,10 @@ impl Request<'_> {
         }
         let exchange = &*self.exchange;
         match builtin {
-            Builtin::Uri | Builtin::DocumentUri => Some(&exchange.path),
+            // A request that was refused before has none.
+            Builtin::Uri | Builtin::DocumentUri => {
+                Some(exchange.path.as_slice()).filter(|path| !path.is_empty())
+            }
             Builtin::Args | Builtin::QueryString => exchange.query.as_deref(),
             Builtin::RequestUri => Some(exchange.head.view().target()),
             Builtin::Host => Some(self.host()),
@@ -61,7 +64,7 @@ impl Request<'_> {
                     .query
                     .as_ref()
                     .is_some_and(|query| !query.is_empty());
-                has_args.then(|| b"?".to_vec())
+                Some(if has_args { b"?".to_vec() } else { Vec::new() })
             }
             Builtin::Https => {
                 self.depends_on(Dependency::Scheme);
@@ -267,8 +270,8 @@ impl Request<'_> {
         let words = match builtin {
             Builtin::UidGot => user_id::received(self).map(|(words, _)| words),
             _ => {
-                self.state.wants_response |= self.state.response.is_none();
-                self.state.user_id_set
+                self.depends_on_request();
+                user_id::given(self)
             }
         };
         let name = conf.user_id_name.as_deref().unwrap_or("uid");

@@ -19,8 +19,10 @@ use std::sync::Arc;
 /// Returns true if responses of the location may get a charset, or be converted.
 pub fn is_set(conf: &LocationConf) -> bool {
     let compression = &conf.compression;
-    matches!(compression.charset, Some(Some(_)))
-        && (conf.upstreams.pass.is_some() || matches!(compression.source_charset, Some(Some(_))))
+    matches!(compression.charset_text, Some(Some(_)))
+        || matches!(compression.charset, Some(Some(_)))
+            && (conf.upstreams.pass.is_some()
+                || matches!(compression.source_charset, Some(Some(_))))
 }
 
 /// Returns true if content of the location may be converted.
@@ -40,15 +42,17 @@ pub struct Converter {
     begun: Vec<u8>,
 }
 
-/// Gives a response its charset, and returns the conversion that it needs. `is_upstreams`: an
-/// upstream has said its type.
+/// Gives a response its charset, and returns the conversion that it needs. `named`: the charset, where
+/// its name has variables; `is_upstreams`: an upstream has said its type.
 pub fn plan(
     conf: &CompressionConf,
+    named: Option<&str>,
     maps: &[Arc<CharsetMap>],
     response: &mut Response,
     is_upstreams: bool,
 ) -> Option<Converter> {
-    let to = conf.charset.as_ref()?.as_ref()?;
+    let fixed = conf.charset.as_ref().and_then(Option::as_deref);
+    let to = named.or(fixed).filter(|name| !name.is_empty())?;
     let value = response.fields().first("Content-Type")?;
     let value = String::from_utf8_lossy(value).into_owned();
     let (bare, charset) = split(&value);
@@ -56,14 +60,15 @@ pub fn plan(
         // It stays, unless it is the source of a conversion.
         Some(_) if conf.overrides_charset != Some(true) => return None,
         Some(charset) => Some(charset.to_ascii_lowercase()),
-        None if is_upstreams && conf.with_charset(bare) == bare => return None,
-        None if charset.is_none() && !is_upstreams => return None,
+        None if named.is_some() && charset.is_some() => return None,
+        None if (is_upstreams || named.is_some()) && !conf.has_charset(bare) => return None,
+        None if charset.is_none() && !is_upstreams && named.is_none() => return None,
         None => {
             let source = conf.source_charset.clone().flatten();
             source.map(|name| name.to_ascii_lowercase())
         }
     };
-    if is_upstreams {
+    if is_upstreams || named.is_some() {
         let value = format!("{bare}; charset={to}");
         response
             .fields_mut()

@@ -5,12 +5,15 @@
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
 use crate::{
-    autoindex, cache::Caches, charset, dav, errors, files, log_lines::shown, pages, proxy,
-    request::Request, resolve,
+    autoindex, cache::Caches, charset, dav, errors, files, gzip_static, log_lines::shown, pages,
+    proxy, request::Request, resolve,
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
-use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
+use saker_nginx_model::{
+    LocationKind,
+    modules::core::{Fallback, Handler, TryFiles},
+};
 use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
 use saker_telemetry::message::{self, Level};
 use std::{
@@ -112,6 +115,12 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
         if wants_folder && path.len() > 1 {
             path.pop();
         }
+        if let Some(prefix) = aliased_prefix(request)
+            && (candidate.constant().is_some() || !path.starts_with(&prefix))
+        {
+            // It is the name below the alias.
+            path.splice(..0, prefix);
+        }
         let Some(mapped) = files::map(request, &path) else {
             continue;
         };
@@ -155,6 +164,15 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
     })
 }
 
+/// The part of the path that an alias stands for.
+fn aliased_prefix(request: &Request<'_>) -> Option<Vec<u8>> {
+    let location = &request.state.location;
+    let root = location.conf.core.root.as_ref()?;
+    let is_regex = matches!(location.kind, LocationKind::Regex(_));
+    let prefix = request.exchange.path.get(..root.replaced_bytes)?;
+    (root.is_alias && !is_regex).then(|| prefix.to_vec())
+}
+
 /// Marks an answer as one for all requests with the same outcome.
 fn keep(request: &mut Request<'_>) {
     if request.state.error_status.is_none() {
@@ -177,6 +195,11 @@ fn serve_files(request: &mut Request<'_>) -> Content {
         return index(request, &path);
     }
     let is_post = method == Method::Post;
+    if let Some(compressed) = gzip_static::file(request, &path) {
+        without_ranges(request);
+        request.exchange.routing.mapped = Some(compressed);
+        return Verdict::Pass.into();
+    }
     let Some(mapped) = files::map(request, &path) else {
         return answer(Status::NOT_FOUND);
     };

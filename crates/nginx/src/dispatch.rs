@@ -40,7 +40,7 @@ pub fn begin(
         return None;
     }
     let mut matcher = HostMatcher::default();
-    let host = String::from_utf8_lossy(&exchange.host).into_owned();
+    let host = host_of(exchange);
     let local = exchange.client.local.ip();
     let index = nginx
         .server(&exchange.client.listener, local, &host, &mut matcher)
@@ -52,7 +52,8 @@ pub fn begin(
     if default.is_some_and(|own| own.outside.conf.clients.merges_slashes == Some(false)) {
         keep_slashes(exchange);
     }
-    if generation.holding(&exchange.client, index) != Holding::Held {
+    if !exchange.client.speaks_plain && generation.holding(&exchange.client, index) != Holding::Held
+    {
         exchange.depends_on_request();
         return Some(Response::new(Status::MISDIRECTED_REQUEST));
     }
@@ -82,6 +83,20 @@ pub fn begin(
     let required = server.demands_certificate?;
     let status = certificate_fault(exchange, required)?;
     Some(Response::new(Status(status)))
+}
+
+/// The host that a server is chosen by: without one in the request, that of the handshake.
+fn host_of(exchange: &mut Exchange) -> String {
+    let session = exchange.client.session.as_ref();
+    let named = session.and_then(|session| session.server_name.clone());
+    match named {
+        Some(name) if exchange.host.is_empty() => {
+            // Other connections have other names.
+            exchange.depends_on_request();
+            name
+        }
+        _ => String::from_utf8_lossy(&exchange.host).into_owned(),
+    }
 }
 
 /// The status of a connection whose certificate is bad (495), or that has none where one is required
@@ -124,6 +139,8 @@ pub fn dispatch(request: &mut Request<'_>) -> Verdict {
         && let Some(status) = refusal(request.exchange.head.view())
     {
         request.depends_on_request();
+        // What follows may be content that was sent beside it.
+        request.state.is_last = true;
         return answered(request, Response::new(status));
     }
     if let Some(named) = request.state.named.take() {
@@ -150,7 +167,7 @@ pub fn dispatch(request: &mut Request<'_>) -> Verdict {
 fn refusal(head: HeadView<'_>) -> Option<Status> {
     let is_word = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'_' | b'-');
     match head.method() {
-        Method::Trace => Some(Status::METHOD_NOT_ALLOWED),
+        Method::Trace | Method::Connect => Some(Status::METHOD_NOT_ALLOWED),
         Method::Extension if !head.method_token().iter().all(is_word) => Some(Status::BAD_REQUEST),
         _ if head.known(KnownField::Host).is_some_and(<[u8]>::is_empty) => {
             Some(Status::BAD_REQUEST)
@@ -210,6 +227,7 @@ fn is_too_long(request: &mut Request<'_>) -> bool {
 fn enter(request: &mut Request<'_>, location: &Arc<Location>) {
     request.state.location = Arc::clone(location);
     request.state.is_location_valid = true;
+    take_log(request);
     request
         .exchange
         .trace("server_rewrite", Some(&location.origin), || {
@@ -267,7 +285,24 @@ fn answered(request: &mut Request<'_>, response: Response) -> Verdict {
     Verdict::Answer(response)
 }
 
-fn take_settings(request: &mut Request<'_>) {
+/// Lines about the request go to the logs of its location.
+fn take_log(request: &mut Request<'_>) {
+    if request.state.is_subrequest {
+        // It has those of the request that it belongs to.
+        return;
+    }
+    let location = &request.state.location;
+    let own = location.has_other_logs(&request.state.server.outside);
+    let log = location.error_log.clone().filter(|_| own);
+    if own {
+        request.depends_on_request();
+    }
+    request.exchange.log.error_log = log;
+}
+
+/// Takes the settings of the location.
+pub fn take_settings(request: &mut Request<'_>) {
+    take_log(request);
     let settings = Arc::clone(&request.state.location.settings);
     request.exchange.routing.settings = settings;
     crate::response::prepare(request);

@@ -115,7 +115,7 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     }
     let location = Arc::clone(&request.state.location);
     let recursive = location.conf.core.recursive_error_pages == Some(true);
-    if request.state.has_error_page && !recursive {
+    if request.state.has_error_page {
         return false;
     }
     let pages = location.conf.core.error_pages.clone().unwrap_or_default();
@@ -123,7 +123,7 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
         return false;
     };
     request.depends_on_request();
-    request.state.has_error_page = true;
+    request.state.has_error_page |= !recursive;
     if response.status == Status::CONTENT_TOO_LARGE {
         // Its page is answered without it.
         request.exchange.body = Box::new(NoBody);

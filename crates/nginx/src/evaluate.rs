@@ -145,7 +145,10 @@ impl Request<'_> {
         self.state.response = Some((status, fields.clone()));
         let variables = &self.nginx.variables;
         for (value, variable) in self.state.values.iter_mut().zip(variables) {
-            if !matches!(variable.source, Source::Slot | Source::Unknown) {
+            if !matches!(
+                variable.source,
+                Source::Slot | Source::Set | Source::Unknown
+            ) {
                 *value = None;
             }
         }
@@ -215,13 +218,13 @@ impl Request<'_> {
         }
         self.state.depth += 1;
         let (value, is_kept) = match source {
-            Source::Slot => {
+            Source::Set => {
                 if let Some(variable) = nginx.variables.get(number) {
                     self.log_unset(&variable.name);
                 }
                 (None, false)
             }
-            Source::Unknown => (None, false),
+            Source::Unknown | Source::Slot => (None, false),
             Source::Map(at) => match nginx.tables.maps.get(*at) {
                 Some(map) => (self.map(map), !map.is_volatile),
                 None => (None, false),

@@ -100,7 +100,7 @@ fn refuse(response: &mut Response, length: u64, product: &str) {
     ] {
         fields.remove(name);
     }
-    *response = pages::page(page, product);
+    *response = pages::page(page, None, product);
 }
 
 thread_local! {

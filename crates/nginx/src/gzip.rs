@@ -16,8 +16,13 @@ pub type Added = fn(&mut Request<'_>) -> Fields;
 /// Takes gzip from the settings of a request whose response may not be compressed with it.
 /// `added`: returns the fields that the location adds.
 pub fn apply(request: &mut Request<'_>, added: Added) {
-    let codings = &request.exchange.routing.settings.compression.codings;
-    if !codings.contains(&CompressionCoding::Gzip) || is_for_request(request, added) {
+    let settings = &request.exchange.routing.settings;
+    let is_on = settings
+        .compression
+        .codings
+        .contains(&CompressionCoding::Gzip)
+        || settings.files.precompressed;
+    if !is_on || is_for_request(request, added) {
         return;
     }
     switch_off(request);
@@ -28,6 +33,7 @@ fn switch_off(request: &mut Request<'_>) {
     let mut settings = Settings::clone(&request.exchange.routing.settings);
     let codings = &mut settings.compression.codings;
     codings.retain(|coding| *coding != CompressionCoding::Gzip);
+    settings.files.precompressed = false;
     request.exchange.routing.settings = Arc::new(settings);
 }
 

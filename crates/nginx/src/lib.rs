@@ -30,6 +30,7 @@ mod evaluate;
 mod files;
 mod force_ranges;
 mod gzip;
+mod gzip_static;
 mod kept;
 mod kept_content;
 mod limits;

@@ -236,7 +236,8 @@ fn log_connections(request: &mut Request<'_>, zone: &Zone) {
     let conf = &request.state.location.conf;
     let level = conf.clients.limit_conn_level.unwrap_or(Level::Error);
     let dry = dry_words(conf.limits.connections_dry_run);
-    let text = format!("limiting connections{dry} by zone \"{}\"", zone.name);
+    let comma = if dry.is_empty() { "" } else { "," };
+    let text = format!("limiting connections{dry}{comma} by zone \"{}\"", zone.name);
     request.log(&message::NGINX_LIMITED, level, text);
 }
 

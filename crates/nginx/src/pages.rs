@@ -4,7 +4,7 @@
 //! Caveat: control characters never get into a field.
 
 use saker_http::Status;
-use saker_nginx_model::{conf::LocationConf, modules::core::default_types};
+use saker_nginx_model::{Location, conf::LocationConf, modules::core::default_types};
 use saker_pipeline::{Body, Chunk, Response};
 
 /// Titles that differ from the standard's phrases.
@@ -65,13 +65,15 @@ fn bad_request(status: Status) -> Option<&'static str> {
         494 => "Request Header Or Cookie Too Large",
         495 => "The SSL certificate error",
         496 => "No required SSL certificate was sent",
+        497 => "The plain HTTP request was sent to HTTPS port",
         _ => return None,
     })
 }
 
 /// Gives a response without content the page of its status, if there is one, with the name of the
 /// server as `Server` has it.
-pub fn page(mut response: Response, product: &str) -> Response {
+pub fn page(mut response: Response, location: Option<&Location>, product: &str) -> Response {
+    let product = location.map_or(product, |location| location.conf.core.product());
     let product = product.to_ascii_lowercase();
     let text = if let Some(what) = bad_request(response.status) {
         response.status = Status::BAD_REQUEST;
@@ -85,7 +87,12 @@ pub fn page(mut response: Response, product: &str) -> Response {
     } else {
         return response;
     };
-    response.fields_mut().set("Content-Type", &b"text/html"[..]);
+    let media_type = match location {
+        Some(location) => location.conf.compression.with_charset("text/html"),
+        None => "text/html".to_owned(),
+    };
+    let fields = response.fields_mut();
+    fields.set("Content-Type", media_type.into_bytes());
     response.body = Body::Memory(Chunk::from(text.into_bytes()));
     response
 }
@@ -112,9 +119,10 @@ pub fn returned(
     }
     let media_type = media_type(conf, path);
     let value = conf.compression.with_charset(&media_type);
-    response
-        .fields_mut()
-        .set("Content-Type", value.into_bytes());
+    if !value.is_empty() {
+        let fields = response.fields_mut();
+        fields.set("Content-Type", value.into_bytes());
+    }
     if !text.is_empty() {
         response.body = Body::Memory(Chunk::from(text));
     }
@@ -247,11 +255,11 @@ mod tests {
     #[test]
     fn pages_of_known_statuses() {
         assert!(matches!(
-            page(Response::new(Status(418)), "Saker").body,
+            page(Response::new(Status(418)), None, "Saker").body,
             Body::Empty
         ));
         assert!(
-            page(Response::new(Status(413)), "Saker")
+            page(Response::new(Status(413)), None, "Saker")
                 .fields()
                 .has("content-type")
         );

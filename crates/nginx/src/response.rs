@@ -51,6 +51,8 @@ struct Additions {
 struct FileEdits {
     location: Arc<Location>,
     additions: Additions,
+    /// The media type of a file that is compressed.
+    compressed: Option<Box<str>>,
 }
 
 /// Prepares what the response of the location needs.
@@ -84,14 +86,7 @@ pub fn prepare(request: &mut Request<'_>) {
     request.state.wants_response = location.conf.access.auth_request_set.is_some();
     // As in nginx, the fields are evaluated when there is a response: variables and captures keep the
     // values that they have now.
-    let values = request.state.values.clone();
-    let captures = request.state.captures.clone();
-    let mut additions = evaluate(request);
-    (request.state.values, request.state.captures) = (values, captures);
-    let status = request.state.error_status;
-    if status.is_some_and(|status| !ADDED_TO.contains(&status)) {
-        additions.keep_always();
-    }
+    let additions = additions_ahead(request);
     if request.state.wants_response {
         // The filter edits the head, a ready one, too.
         request.exchange.cache.head_edits = None;
@@ -100,6 +95,43 @@ pub fn prepare(request: &mut Request<'_>) {
     request.exchange.cache.head_edits = Some(Rc::new(FileEdits {
         location,
         additions,
+        compressed: None,
+    }));
+}
+
+/// The fields of a response that there is not yet.
+fn additions_ahead(request: &mut Request<'_>) -> Additions {
+    let values = request.state.values.clone();
+    let captures = request.state.captures.clone();
+    let mut additions = evaluate(request);
+    (request.state.values, request.state.captures) = (values, captures);
+    let status = request.state.error_status;
+    if status.is_some_and(|status| !ADDED_TO.contains(&status)) {
+        additions.keep_always();
+    }
+    additions
+}
+
+/// Gives the response that follows the fields of a compressed file. It has no ranges, and nothing
+/// compresses it again.
+pub fn be_compressed(request: &mut Request<'_>, media_type: &str) {
+    let location = Arc::clone(&request.state.location);
+    let mut settings = saker_config::model::Settings::clone(&request.exchange.routing.settings);
+    settings.compression.codings.clear();
+    settings.files.precompressed = false;
+    request.exchange.routing.settings = Arc::new(settings);
+    let mut additions = match request.state.wants_response {
+        true => Additions::default(),
+        false => additions_ahead(request),
+    };
+    if location.conf.clients.varies == Some(true) && !request.state.lacks_gzip {
+        let value = b"Accept-Encoding"[..].into();
+        additions.added.push(("Vary".into(), value, true));
+    }
+    request.exchange.cache.head_edits = Some(Rc::new(FileEdits {
+        location,
+        additions,
+        compressed: Some(media_type.into()),
     }));
 }
 
@@ -307,6 +339,11 @@ fn apply_expires(expires: &Expires, now: i64, modified_s: Option<i64>, fields: &
 
 impl HeadEdits for FileEdits {
     fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
+        if let Some(media_type) = &self.compressed {
+            fields.set("Content-Type", media_type.as_bytes().to_vec());
+            fields.set("Content-Encoding", &b"gzip"[..]);
+            fields.remove("Accept-Ranges");
+        }
         let additions = &self.additions;
         additions.apply(head.status, head.now, head.modified_s, fields);
     }
@@ -323,7 +360,9 @@ impl HeadEdits for FileEdits {
             .as_any()
             .downcast_ref::<FileEdits>()
             .is_some_and(|other| {
-                Arc::ptr_eq(&self.location, &other.location) && self.additions == other.additions
+                Arc::ptr_eq(&self.location, &other.location)
+                    && self.additions == other.additions
+                    && self.compressed == other.compressed
             })
     }
 
@@ -596,7 +635,7 @@ fn absolute_location(request: &mut Request<'_>, location: &Location, response: &
 }
 
 /// Notes variables for access logs, and decides about conditions.
-fn note(request: &mut Request<'_>) {
+pub fn note(request: &mut Request<'_>) {
     let location = Arc::clone(&request.state.location);
     let nginx = request.nginx;
     if !needs_notes(nginx, &location) {

@@ -291,11 +291,8 @@ impl Rules for NginxRules {
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
         let state = exchange.extensions.get::<State>();
-        let product = match state {
-            Some(state) => state.location.conf.core.product(),
-            None => self.front_end.nginx.product,
-        };
-        let mut response = pages::page(response, product);
+        let location = state.map(|state| &*state.location);
+        let mut response = pages::page(response, location, self.front_end.nginx.product);
         if let Some(state) = state {
             clients::pad(exchange, &state.location, &mut response);
         }
@@ -307,6 +304,8 @@ impl Rules for NginxRules {
         if response.status.is_error() && exchange.extensions.get::<State>().is_none() {
             let nginx = &self.front_end.nginx;
             let _ = dispatch::begin(exchange, nginx, &self.generation, &self.watcher);
+            // Its line goes to the logs of the server, not to those of all locations.
+            let _ = self.run(exchange, dispatch::take_settings);
         }
         let is_refused = exchange.limits.refused.take().is_some();
         self.run(exchange, |request| {

@@ -191,6 +191,8 @@ impl Request<'_> {
         let status = Status(returned.status);
         if returned.status == 444 {
             self.exchange.limits.drops_connection = true;
+            // No filter sees it.
+            crate::response::note(self);
         }
         if self.state.error_status.is_none() {
             self.exchange.keep_answer();

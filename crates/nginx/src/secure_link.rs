@@ -25,7 +25,8 @@ impl Request<'_> {
             None => (link.as_slice(), None),
         };
         if builtin == Builtin::SecureLinkExpires {
-            return expires.map(<[u8]>::to_vec);
+            let is_time = |text: &&[u8]| text.iter().all(u8::is_ascii_digit) && !text.is_empty();
+            return expires.filter(is_time).map(<[u8]>::to_vec);
         }
         if hash.is_empty() || hash.len() > 24 {
             return None;

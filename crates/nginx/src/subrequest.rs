@@ -79,6 +79,7 @@ pub fn inner(
     inner.routing.site_index = exchange.routing.site_index;
     inner.routing.scripts_by_name = false;
     inner.log.id = Rc::clone(&exchange.log.id);
+    inner.log.error_log.clone_from(&exchange.log.error_log);
     inner.share_budget(exchange);
     inner.routing.nesting = exchange.routing.nesting.saturating_add(1);
     inner.routing.redirects_max = u8::MAX;
@@ -116,16 +117,16 @@ pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
     let status = response.status;
     match matches!(response.body, Body::Empty) && (status.is_error() || is_redirect(status)) {
         true => {
-            let state = inner.extensions.get::<State>();
-            let product = state.map_or("Saker", |state| state.location.conf.core.product());
-            pages::page(response, product)
+            let location = inner.extensions.get::<State>();
+            let location = location.map(|state| &*state.location);
+            pages::page(response, location, "Saker")
         }
         false => response,
     }
 }
 
-/// Splits a URI of the configuration or a page into path and arguments. `None`: it leads above the
-/// root.
+/// Splits a URI of the configuration or a page into path and arguments. `None`: it has a segment that
+/// leads upwards, which nginx takes for unsafe.
 pub fn split(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let (path, query) = match uri.iter().position(|byte| *byte == b'?') {
         Some(at) => (uri.get(..at)?, uri.get(at + 1..).map(<[u8]>::to_vec)),
@@ -133,5 +134,9 @@ pub fn split(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     };
     let mut decoded = Vec::with_capacity(path.len());
     saker_http::path::normalize(path, &mut decoded).ok()?;
+    let mut segments = path.split(|byte| *byte == b'/');
+    if segments.any(|segment| segment == b"..") {
+        return None;
+    }
     Some((decoded, query))
 }

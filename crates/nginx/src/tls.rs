@@ -14,9 +14,22 @@ pub fn client_verify(session: &SessionInfo) -> String {
     match (&session.client_verification, &session.client_refusal) {
         (ClientVerification::Success, _) => "SUCCESS".to_owned(),
         (ClientVerification::Generous, _) => format!("FAILED:{}", missing_issuer(session)),
-        (_, Some(why)) => format!("FAILED:{why}"),
+        (_, Some(why)) => format!("FAILED:{}", openssl_words(why)),
         _ => "NONE".to_owned(),
     }
+}
+
+/// OpenSSL's words for the faults of certificates that configurations compare with.
+fn openssl_words(why: &str) -> &str {
+    const WORDS: [(&str, &str); 5] = [
+        ("CaUsedAsEndEntity", "self-signed certificate"),
+        ("UnknownIssuer", "unable to verify the first certificate"),
+        ("expired", "certificate has expired"),
+        ("not valid yet", "certificate is not yet valid"),
+        ("evoked", "certificate revoked"),
+    ];
+    let known = WORDS.iter().find(|(part, _)| why.contains(part));
+    known.map_or(why, |(_, words)| words)
 }
 
 /// OpenSSL's words for a chain that no authority vouches for.

@@ -39,18 +39,9 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     if request.state.is_subrequest {
         return;
     }
-    let got = received(request);
-    let is_reset = is_reset(request);
-    let words = match got.filter(|_| !is_reset) {
-        Some((words, true)) => {
-            request.state.user_id_got = Some(words);
-            return;
-        }
-        // It has another mark: the same one again.
-        Some((words, false)) => words,
-        None => fresh(request, conf, is_old),
+    let Some(words) = new(request, conf, is_old) else {
+        return;
     };
-    request.state.user_id_set = Some(words);
     let cookie = cookie(request, conf, words);
     response.fields_mut().append("Set-Cookie", cookie);
     if let Some(policy) = conf
@@ -60,6 +51,36 @@ pub fn apply(request: &mut Request<'_>, response: &mut Response) {
     {
         response.fields_mut().set("P3P", policy.as_bytes().to_vec());
     }
+}
+
+/// Returns the identifier that the client gets. `None`: it has one, or gets none.
+pub fn given(request: &mut Request<'_>) -> Option<Words> {
+    let location = Arc::clone(&request.state.location);
+    let conf = &location.conf.filters;
+    match conf.user_id {
+        Some(UserId::On(is_old)) => new(request, conf, is_old),
+        _ => None,
+    }
+}
+
+/// The same where the location sets cookies. It is made once.
+fn new(request: &mut Request<'_>, conf: &FiltersConf, is_old: bool) -> Option<Words> {
+    if request.state.user_id_set.is_some() {
+        return request.state.user_id_set;
+    }
+    let got = received(request);
+    let is_reset = is_reset(request);
+    let words = match got.filter(|_| !is_reset) {
+        Some((words, true)) => {
+            request.state.user_id_got = Some(words);
+            return None;
+        }
+        // It has another mark: the same one again.
+        Some((words, false)) => words,
+        None => fresh(request, conf, is_old),
+    };
+    request.state.user_id_set = Some(words);
+    Some(words)
 }
 
 /// True if the configuration has set `$uid_reset`: the client gets another identifier.
@@ -77,6 +98,10 @@ pub fn received(request: &mut Request<'_>) -> Option<(Words, bool)> {
     let name = conf.user_id_name.as_deref().unwrap_or("uid");
     let value = request.cookie(name)?;
     let bytes = decode(value.get(..22)?)?;
+    // One without a count was not made here.
+    if bytes.get(12..16) == Some(&[0; 4]) {
+        return None;
+    }
     let mut words = [0; 4];
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
         *word = bytes
@@ -149,7 +174,11 @@ fn bytes_of(words: Words) -> Vec<u8> {
 
 /// Returns `NAME=` and the words in hexadecimal, for variables.
 pub fn shown(name: &str, words: Words) -> Vec<u8> {
-    let digits: String = words.iter().map(|word| format!("{word:08X}")).collect();
+    // As numbers of the machine, of bytes in network order.
+    let digits = words
+        .iter()
+        .map(|word| format!("{:08X}", word.swap_bytes()));
+    let digits: String = digits.collect();
     format!("{name}={digits}").into_bytes()
 }
 
@@ -198,7 +227,7 @@ mod tests {
         assert_eq!(decode(b"a b"), None);
         assert_eq!(
             shown("uid", [1, 2, 3, 0xff]),
-            b"uid=000000010000000200000003000000FF"
+            b"uid=010000000200000003000000FF000000"
         );
     }
 }

@@ -53,6 +53,8 @@ pub struct Client {
     pub secure: bool,
     /// TLS terminates here, so the handshake was subject to the TLS policy of a site.
     pub tls: bool,
+    /// The client speaks HTTP in the clear on a port for TLS, and gets nothing but an error.
+    pub speaks_plain: bool,
     /// Parameters of the TLS session; `None` if TLS does not terminate here.
     pub session: Option<Arc<SessionInfo>>,
     /// Usage of the limits per address; `None` if no such limit is configured.
@@ -88,6 +90,7 @@ impl Client {
             listener,
             secure,
             tls: false,
+            speaks_plain: false,
             session: None,
             account: None,
             peer: address,

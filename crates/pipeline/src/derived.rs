@@ -155,6 +155,7 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
         listeners: Vec::new(),
         access_logs: Vec::new(),
         error_log: of.error_log.clone(),
+        inner_error_logs: of.inner_error_logs.clone(),
         forensic_log: of.forensic_log.clone(),
         canonical_name: of.canonical_name.clone(),
         by_host: None,

@@ -15,7 +15,10 @@ use saker_files::ChangeToken;
 use saker_http::{Fields, RequestHead, Status};
 use saker_matchers::Captures;
 use saker_rate_limits::{Admission, Counted};
-use saker_telemetry::{error_log::LogId, trace::RequestTrace};
+use saker_telemetry::{
+    error_log::{LogId, SiteLog},
+    trace::RequestTrace,
+};
 use std::{
     cell::OnceCell,
     cell::{Cell, RefCell},
@@ -269,6 +272,8 @@ pub struct LogState {
     pub id: Rc<LogId>,
     /// Lines that belong to the outcome ([`crate::Exchange::log_outcome`]).
     pub outcome_lines: RefCell<Vec<OutcomeLine>>,
+    /// The error log of the part of the site that answers, if it is not the site's.
+    pub error_log: Option<Arc<SiteLog>>,
     /// The stream of a multiplexed connection that the client sent the request on.
     pub stream_id: Option<u64>,
 }
@@ -287,6 +292,7 @@ impl LogState {
             trace: None,
             id,
             outcome_lines: RefCell::default(),
+            error_log: None,
             stream_id: None,
         }
     }

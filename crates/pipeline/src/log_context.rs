@@ -74,7 +74,7 @@ impl LogContext for Exchange {
     }
 
     fn site(&self) -> Option<&SiteLog> {
-        self.routing.site.error_log.as_deref()
+        self.error_log().map(|log| &**log)
     }
 }
 
@@ -126,13 +126,19 @@ impl LogContext for RequestLogContext {
 impl Exchange {
     pub fn log_context(&self) -> RequestLogContext {
         let client = &self.client;
-        let site = self.routing.site.error_log.clone();
+        let site = self.error_log().cloned();
         RequestLogContext {
             client: client.address,
             connection: Rc::clone(&client.log_id),
             request: Rc::clone(&self.log.id),
             site,
         }
+    }
+
+    /// The error log of the request; `None`: the server's.
+    pub(crate) fn error_log(&self) -> Option<&Arc<SiteLog>> {
+        let of_site = || self.routing.site.error_log.as_ref();
+        self.log.error_log.as_ref().or_else(of_site)
     }
 
     fn site_name(&self) -> Option<&str> {

@@ -106,7 +106,7 @@ impl Exchange {
         let owned = |item| self.context_item(item).map(|text| text.as_ref().into());
         Some(OutcomeLines {
             lines: lines.into(),
-            site: self.routing.site.error_log.clone(),
+            site: self.error_log().cloned(),
             site_name: owned(ContextItem::SiteName),
             host_name: owned(ContextItem::HostName),
             environment: self.environment.clone(),

@@ -177,8 +177,16 @@ async fn receive(
         acceptor.accept(client.local.ip()),
         io.input,
     );
-    let Some(tls) = handshake(&worker, tls, &client).await else {
-        return;
+    let tls = match handshake(&worker, tls, &client).await {
+        Handshake::Done(tls) => tls,
+        Handshake::Plain(tls) => {
+            let (stream, input) = tls.into_plain();
+            let io = Io::new(Transport::plain(stream), input);
+            (client.tls, client.speaks_plain) = (false, true);
+            let session = Session::new(worker, client, permit, over_tls(settings.http2));
+            return h1::run(session, io).await;
+        }
+        Handshake::Over => return,
     };
     let alpn = |name: &[u8]| {
         tls.info()
@@ -192,12 +200,7 @@ async fn receive(
         return;
     };
     client.session = Some(info);
-    let http2 = Http2Terms {
-        direct: false,
-        upgrade: false,
-        ..settings.http2
-    };
-    let session = Session::new(worker, client, permit, http2);
+    let session = Session::new(worker, client, permit, over_tls(settings.http2));
     let io = Io::new(Transport::Tls(tls), Vec::new());
     match alpn_is_h2 {
         true => h2::run(session, io, h2::Beginning::Preface).await,
@@ -205,22 +208,43 @@ async fn receive(
     }
 }
 
-/// Completes the TLS handshake; `None`: it failed and was logged.
-async fn handshake(worker: &Rc<Worker>, tls: TlsStream, client: &Client) -> Option<Box<TlsStream>> {
+/// The terms of a port for TLS, where HTTP/2 is agreed upon by the handshake alone.
+fn over_tls(http2: Http2Terms) -> Http2Terms {
+    Http2Terms {
+        direct: false,
+        upgrade: false,
+        ..http2
+    }
+}
+
+/// The outcome of a handshake.
+enum Handshake {
+    Done(Box<TlsStream>),
+    /// The client speaks HTTP in the clear, and the rules have a page for that.
+    Plain(Box<TlsStream>),
+    /// It failed and was logged.
+    Over,
+}
+
+/// Completes the TLS handshake.
+async fn handshake(worker: &Rc<Worker>, tls: TlsStream, client: &Client) -> Handshake {
     let services = worker.services();
     let limits = services
         .generation
         .connection_limits(client, b"")
         .map_or(&services.generation.model.limits, Arc::as_ref);
     match handshake_within(worker, tls, limits.tls_handshake_timeout_ms).await {
-        HandshakeEnd::Done(tls) => return Some(tls),
+        HandshakeEnd::Done(tls) => return Handshake::Done(tls),
+        HandshakeEnd::Failed(tls, TlsError::PlainHttp) if limits.refusals_have_pages => {
+            return Handshake::Plain(tls);
+        }
         HandshakeEnd::Gone => {}
         HandshakeEnd::Failed(tls, fault) => refuse(worker, *tls, client, &fault).await,
         HandshakeEnd::Late => {
             error_log::log_about(&message::TLS_HANDSHAKE_TIMEOUT, client, format_args!(""));
         }
     }
-    None
+    Handshake::Over
 }
 
 /// The end of a handshake.

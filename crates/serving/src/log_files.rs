@@ -5,7 +5,7 @@
 use saker_config::model::AccessLogTarget;
 use saker_telemetry::{
     access_log::{LogFile, LogTarget},
-    error_log::{ErrorLogTarget, SiteLog},
+    error_log::{ErrorLogTarget, Output, SiteLog},
     forensic_log::ForensicLog,
 };
 use std::{
@@ -28,18 +28,46 @@ impl LogFiles {
 
     /// Opens a site's own error log, if it has one.
     pub fn open_error_log(&self, log: &SiteLog) -> Result<(), String> {
-        let target = match &log.target {
-            None | Some(ErrorLogTarget::Stderr) => return Ok(()),
+        if let Some(file) = self.error_log_file(log.target.as_ref())? {
+            log.write_to(file);
+        }
+        self.open_outputs(&log.outputs)
+    }
+
+    /// Opens error logs of which several get the same lines.
+    pub fn open_outputs(&self, outputs: &[Output]) -> Result<(), String> {
+        for output in outputs {
+            let opened = match &output.target {
+                // A standard error that can't be opened by its name gets no lines of its own.
+                Some(ErrorLogTarget::Stderr) => {
+                    let target = LogTarget::File("/dev/stderr".into());
+                    self.open_target(target).ok()
+                }
+                target => self.error_log_file(target.as_ref())?,
+            };
+            if let Some(file) = opened {
+                output.write_to(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// `None`: it is the server's.
+    fn error_log_file(
+        &self,
+        target: Option<&ErrorLogTarget>,
+    ) -> Result<Option<Arc<LogFile>>, String> {
+        let target = match target {
+            None | Some(ErrorLogTarget::Stderr) => return Ok(None),
             Some(ErrorLogTarget::File(path)) => LogTarget::File(path.clone()),
             Some(ErrorLogTarget::Program(command)) => LogTarget::Program(command.clone()),
             Some(ErrorLogTarget::Syslog(syslog)) => LogTarget::Syslog(syslog.clone()),
         };
         let name = shown(&target);
-        log.write_to(
-            self.open_target(target)
-                .map_err(|error| cannot_open("error log", &name, &error))?,
-        );
-        Ok(())
+        let opened = self.open_target(target);
+        opened
+            .map(Some)
+            .map_err(|error| cannot_open("error log", &name, &error))
     }
 
     pub fn open_forensic_log(&self, log: &ForensicLog) -> Result<(), String> {

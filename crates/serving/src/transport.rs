@@ -356,6 +356,11 @@ impl TlsStream {
         self.stream.into_stream()
     }
 
+    /// The same with the bytes that have come, none of which is of TLS.
+    pub fn into_plain(self) -> (Stream, Vec<u8>) {
+        (self.stream.into_stream(), self.partial)
+    }
+
     /// Continues the handshake. Bytes after it are kept for the first read; our last flight is sent
     /// with the first write, or with the first read that has to wait.
     pub fn poll_handshake(
@@ -381,6 +386,10 @@ impl TlsStream {
                     }
                 };
                 if let Err(fault) = self.feed(scratch, kept + read) {
+                    if fault == TlsError::PlainHttp {
+                        // For an answer to it.
+                        self.partial = scratch.cipher[..kept + read].to_vec();
+                    }
                     let _ = self
                         .stream
                         .stream

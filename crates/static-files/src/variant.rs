@@ -103,7 +103,7 @@ impl Variant {
     }
 
     /// RFC 9110 section 15.4.5: what a cache needs to find and refresh the stored response, and
-    /// nothing else.
+    /// nothing else, unless it is to be as nginx has it.
     pub fn not_modified(&self, facts: &Facts, now: i64) -> Rc<ReadyHead> {
         let mut slot = self.not_modified.borrow_mut();
         if let Some(kept) = slot.as_ref().filter(|kept| !facts.is_over(kept, now)) {
@@ -132,9 +132,13 @@ impl Variant {
             return Rc::new(ReadyHead::new(Status::NOT_MODIFIED, fields));
         }
         let mut fields = Fields::new();
-        match &self.tag {
-            Some(tag) => fields.append("ETag", tag.text.to_vec()),
-            None => fields.append("Last-Modified", format_date(self.modified_s).to_vec()),
+        if let Some(tag) = &self.tag {
+            fields.append("ETag", tag.text.to_vec());
+        }
+        // nginx sends it beside the tag.
+        let sends_date = facts.settings.files.range_rules == RangeRules::AsAsked;
+        if self.tag.is_none() || sends_date {
+            fields.append("Last-Modified", format_date(self.modified_s).to_vec());
         }
         facts.say_life(&mut fields);
         facts.ready_head(Status::NOT_MODIFIED, self.modified_s, now, fields)
@@ -145,6 +149,10 @@ impl Variant {
     pub fn partial_fields(&self, facts: &Facts, now: i64) -> Fields {
         let mut fields =
             representation_fields(facts, self.coding, self.tag.as_ref(), self.modified_s);
+        if facts.settings.files.range_rules == RangeRules::AsAsked {
+            // As nginx does: the client knows by now.
+            fields.remove("Accept-Ranges");
+        }
         facts.finish(Status::PARTIAL_CONTENT, self.modified_s, now, &mut fields);
         fields
     }

@@ -19,7 +19,7 @@ pub use crate::syslog::Syslog;
 pub use format::{Format, Formats};
 use log_context::ConnectionContext;
 pub use log_context::{ContextItem, LogContext, LogId, ProcessContext};
-pub use site::SiteLog;
+pub use site::{Output, SiteLog};
 pub use target::ErrorLogTarget;
 
 use crate::access_log::{LOG_MODE, Program};
@@ -55,6 +55,8 @@ static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
 static SPEAKS_HTTPD: AtomicBool = AtomicBool::new(false);
 /// True if lines have nginx's form.
 static SPEAKS_NGINX: AtomicBool = AtomicBool::new(false);
+/// Logs that get the process's lines. `None`: its target alone.
+static OUTPUTS: RwLock<Option<Arc<Vec<Output>>>> = RwLock::new(None);
 /// Sites with flood gates of their own.
 static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
 /// True if some message may have been suppressed since [`tick`] looked.
@@ -143,6 +145,12 @@ pub fn set_formats(formats: &Formats) {
     *FORMATS.write().unwrap_or_else(PoisonError::into_inner) = formats;
 }
 
+/// Sets the logs that get the process's lines; none: its target does.
+pub fn set_outputs(outputs: &Arc<Vec<Output>>) {
+    let outputs = Some(Arc::clone(outputs)).filter(|outputs| !outputs.is_empty());
+    *OUTPUTS.write().unwrap_or_else(PoisonError::into_inner) = outputs;
+}
+
 /// The sites whose logs [`tick`] looks after from now on.
 pub fn set_sites<'s>(sites: impl Iterator<Item = &'s Arc<SiteLog>>) {
     *SITES.write().unwrap_or_else(PoisonError::into_inner) = sites.map(Arc::downgrade).collect();
@@ -166,6 +174,7 @@ pub fn trace(module: &str, level: u8, context: &dyn LogContext, facts: fmt::Argu
     let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
     let level_number = Level::Debug.number().saturating_add(level);
     let (level, place) = (format!("trace{level}"), Location::caller());
+    let kind = Level::Debug;
     let occasion = Occasion {
         module,
         level: &level,
@@ -177,7 +186,7 @@ pub fn trace(module: &str, level: u8, context: &dyn LogContext, facts: fmt::Argu
         errno: None,
         adds_referer: false,
     };
-    write(&lines(&occasion), context);
+    write(&lines(&occasion), kind, context);
 }
 
 /// Logs a line that the operator has configured (mod_log_debug).
@@ -195,7 +204,7 @@ pub fn note(module: &str, level: Level, context: &dyn LogContext, facts: fmt::Ar
         errno: None,
         adds_referer: false,
     };
-    write(&lines(&occasion), context);
+    write(&lines(&occasion), level, context);
 }
 
 /// True if a message of that level about the process would be written.
@@ -235,7 +244,8 @@ pub fn log_httpd(
     }
     let now = now();
     if passes(message.counts_as, context, now) {
-        write(&httpd_line(message, errno, context, text, now), context);
+        let line = httpd_line(message, errno, context, text, now);
+        write(&line, message.level.folded(), context);
     }
 }
 
@@ -286,7 +296,7 @@ fn log_nginx_as(
         errno: None,
         adds_referer: false,
     });
-    write(&line, context);
+    write(&line, level, context);
 }
 
 /// Reports messages suppressed in past seconds. Call each second; costs one load if there is
@@ -329,7 +339,7 @@ fn admit(message: &'static Message, context: &dyn LogContext, facts: fmt::Argume
     }
     let now = now();
     if passes(message, context, now) {
-        write(&line(message, context, facts, now), context);
+        write(&line(message, context, facts, now), message.level, context);
     }
 }
 
@@ -363,6 +373,7 @@ fn tell_suppressed(message: &Message, suppressed: u64, context: &dyn LogContext,
             format_args!("{} {suppressed} times: {}", message.id, message.sentence),
             now,
         ),
+        message::SUPPRESSED.level,
         context,
     );
 }
@@ -373,12 +384,39 @@ fn now() -> Duration {
         .unwrap_or_default()
 }
 
-fn write(line: &[u8], context: &dyn LogContext) {
-    if let Some(file) = context.site().and_then(SiteLog::file) {
+fn write(line: &[u8], level: Level, context: &dyn LogContext) {
+    let site = context.site();
+    if let Some(file) = site.and_then(SiteLog::file) {
         // Failures are reported in the server's log.
         file.write_batch(line);
         return;
     }
+    if let Some(site) = site.filter(|site| !site.outputs.is_empty()) {
+        return write_to_all(&site.outputs, line, level);
+    }
+    let of_process = OUTPUTS.read().unwrap_or_else(PoisonError::into_inner);
+    match of_process.clone() {
+        Some(outputs) => {
+            // A failure of a log is a line, too.
+            drop(of_process);
+            write_to_all(&outputs, line, level);
+        }
+        None => write_to_target(line),
+    }
+}
+
+/// Writes to the logs that take lines of the level.
+fn write_to_all(outputs: &[Output], line: &[u8], level: Level) {
+    for output in outputs.iter().filter(|output| output.takes(level)) {
+        match output.file() {
+            Some(file) => drop(file.write_batch(line)),
+            None => write_to_target(line),
+        }
+    }
+}
+
+/// Writes to the process's target.
+fn write_to_target(line: &[u8]) {
     let Some(log) = LOG.get() else {
         // No client is served yet; a closed standard error is ignored.
         let _ = io::stderr().write_all(line);

@@ -15,14 +15,17 @@ use crate::{
 };
 use arguments::{Arguments, Signal};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal as ProcessSignal, kill_process, setpriority_process, setrlimit,
+    Pid, Resource, Rlimit, Signal as ProcessSignal, geteuid, kill_process, setpriority_process,
+    setrlimit,
 };
 use saker_config::{Diagnostic, Severity};
+use saker_net::process::Identity;
 use saker_nginx::{Loaded, Process, VERSION};
 use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
 use std::{
-    fs,
-    io::Write,
+    fs::{self, DirBuilder},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, chown},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -80,7 +83,7 @@ fn show_version(arguments: &Arguments) {
         eprintln!(
             "built with AWS-LC (rustls)\nTLS SNI support enabled\n\
              configure arguments: --prefix={NGINX_PREFIX} --conf-path={FILE} \
-             --with-compat --with-file-aio --with-pcre-jit --with-threads --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
+             --without-select_module --without-poll_module --with-compat --with-file-aio --with-pcre-jit --with-threads --with-http_ssl_module --with-http_v2_module --with-http_v3_module \
              --with-http_addition_module --with-http_auth_request_module --with-http_dav_module \
              --with-http_flv_module --with-http_gunzip_module --with-http_gzip_static_module \
              --with-http_mp4_module --with-http_random_index_module --with-http_realip_module \
@@ -314,6 +317,26 @@ pub fn prepare(process: &Process) {
         let shown = directory.display();
         eprintln!("nginx: [alert] chdir(\"{shown}\") failed ({error})");
     }
+    for folder in &process.body_folders {
+        if let Err(error) = make_folder(folder, process) {
+            let shown = folder.display();
+            eprintln!("nginx: [alert] mkdir() \"{shown}\" failed ({error})");
+        }
+    }
+}
+
+/// Makes a directory that the server's user writes to, and gives it to that user.
+fn make_folder(folder: &Path, process: &Process) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().mode(0o700).create(folder)?;
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let user = process.user.as_deref().unwrap_or("nobody");
+    let identity = Identity::look_up(user, process.group.as_deref())?;
+    chown(folder, Some(identity.uid()), None)
 }
 
 fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {

@@ -509,6 +509,7 @@ impl SiteDraft {
             by_host,
             access_logs: self.access_logs.into_iter().map(|log| log.log).collect(),
             error_log: None,
+            inner_error_logs: Vec::new(),
             forensic_log: None,
             canonical_name: None,
             canonical_port: CanonicalPort::Local,

@@ -35,6 +35,9 @@ pub struct Limits {
     pub timeouts_are_silent: bool,
     /// Expectations other than `100-continue` are ignored in place of 417, as in nginx.
     pub ignores_expectations: bool,
+    /// `100 Continue` is sent even if content has come by then (RFC 9110 section 10.1.1 allows to omit
+    /// it). Set by nginx's configuration only.
+    pub always_continues: bool,
     /// Limits of HTTP/2 and HTTP/3 are counted as by Apache's mod_http2: the number of requests per
     /// connection is HTTP/1's alone, Host is no field, and the request line is the path.
     pub counts_as_mod_http2: bool,
@@ -113,6 +116,7 @@ impl Default for Limits {
             refusals_have_pages: false,
             timeouts_are_silent: false,
             ignores_expectations: false,
+            always_continues: false,
             counts_as_mod_http2: false,
             authority_replaces_host: false,
             says_keep_alive: false,

@@ -111,6 +111,9 @@ pub struct Listener {
     pub proxy_protocol_believed: Option<Vec<saker_net::Network>>,
     /// `listen(2)` backlog.
     pub backlog: u32,
+    /// The kernel holds back connections that send nothing, for a few seconds at most. Not set by
+    /// nginx's configuration where clients have less time than that.
+    pub defers_accept: bool,
     /// Permissions of a Unix socket.
     pub mode: Option<u32>,
     /// TLS; `None`: plain.
@@ -196,6 +199,7 @@ impl Listener {
             proxy_protocol_except: Vec::new(),
             proxy_protocol_believed: None,
             backlog: 4096,
+            defers_accept: true,
             mode: None,
             tls: None,
             http2: true,

@@ -6,7 +6,7 @@
 use super::{Matcher, Origin, PathPattern, TrustedProxies};
 use saker_telemetry::{
     access_log::{Escapes, Format, FormatError, Mask, Rotation},
-    error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Syslog},
+    error_log::{ErrorLogTarget, Formats as ErrorLogFormats, Output, Syslog},
     message::Level,
 };
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
@@ -83,6 +83,9 @@ pub struct ErrorLog {
     pub speaks_httpd: bool,
     /// Lines have nginx's form.
     pub speaks_nginx: bool,
+    /// The logs that get the lines, where there is not just the target; set by nginx's configuration
+    /// only.
+    pub outputs: Arc<Vec<Output>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -263,6 +266,7 @@ impl Default for Server {
                 formats: ErrorLogFormats::default(),
                 speaks_httpd: false,
                 speaks_nginx: false,
+                outputs: Arc::default(),
             },
             trusted_proxies: TrustedProxies::default(),
             pid_file: None,

@@ -41,6 +41,8 @@ pub struct Site {
     pub access_logs: Vec<AccessLog>,
     /// Overrides the server's. Set by Apache's configuration only.
     pub error_log: Option<Arc<SiteLog>>,
+    /// Those of parts of the site; set by nginx's configuration only.
+    pub inner_error_logs: Vec<Arc<SiteLog>>,
     /// Log of requests before and after they are served. Set by Apache's configuration only.
     pub forensic_log: Option<Arc<ForensicLog>>,
     /// Name in logs, if not the first name.
@@ -76,6 +78,7 @@ impl Site {
             by_host: None,
             access_logs: Vec::new(),
             error_log: None,
+            inner_error_logs: Vec::new(),
             forensic_log: None,
             canonical_name: None,
             canonical_port: CanonicalPort::Local,

@@ -6,6 +6,7 @@
 use crate::{
     inherit::inherit,
     reading::Setters,
+    text::Text,
     values::{flag, invalid, number_argument, size_argument},
 };
 use saker_nginx_syntax::Directive;
@@ -18,12 +19,30 @@ pub struct CodingConf {
     pub level: Option<u32>,
     pub min_bytes: Option<u64>,
     pub types: Option<Arc<[Box<str>]>>,
-    pub has_files: Option<bool>,
+    pub files: Option<StaticFiles>,
+}
+
+/// Files that are compressed ahead of time (`gzip_static` and its kin).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StaticFiles {
+    #[default]
+    Off,
+    /// For clients that accept them.
+    On,
+    Always,
 }
 
 impl CodingConf {
     fn inherit(&mut self, outer: &CodingConf) {
-        inherit!(self, outer: is_on level min_bytes types has_files);
+        inherit!(self, outer: is_on level min_bytes types files);
+    }
+
+    /// Returns true if content of the type is compressed.
+    pub fn compresses(&self, media_type: &str) -> bool {
+        let bare = media_type.split(';').next().unwrap_or_default().trim();
+        let types = self.types.as_deref().unwrap_or_default();
+        let mut types = types.iter();
+        bare == "text/html" || types.any(|own| **own == *"*" || own.eq_ignore_ascii_case(bare))
     }
 }
 
@@ -35,6 +54,8 @@ pub struct CompressionConf {
     pub zstd: CodingConf,
     /// `None` inside: `off`.
     pub charset: Option<Option<Box<str>>>,
+    /// One whose name has variables. It is set with `charset`, which is `off` then.
+    pub charset_text: Option<Option<Text>>,
     pub charset_types: Option<Arc<[Box<str>]>>,
     pub source_charset: Option<Option<Box<str>>>,
     pub overrides_charset: Option<bool>,
@@ -56,18 +77,21 @@ impl CompressionConf {
         let Some(Some(charset)) = &self.charset else {
             return media_type.to_owned();
         };
-        let is_known = match &self.charset_types {
-            None => CHARSET_TYPES.contains(&media_type),
-            Some(types) => {
-                media_type == "text/html"
-                    || types
-                        .iter()
-                        .any(|own| matches!(&**own, "*") || **own == *media_type)
-            }
-        };
-        match is_known {
+        match self.has_charset(media_type) {
             true => format!("{media_type}; charset={charset}"),
             false => media_type.to_owned(),
+        }
+    }
+
+    /// Returns true if content of the type gets a charset.
+    pub fn has_charset(&self, media_type: &str) -> bool {
+        match &self.charset_types {
+            None => CHARSET_TYPES.contains(&media_type),
+            Some(types) => {
+                let mut types = types.iter();
+                media_type == "text/html"
+                    || types.any(|own| matches!(&**own, "*") || **own == *media_type)
+            }
         }
     }
 
@@ -75,7 +99,7 @@ impl CompressionConf {
         self.gzip.inherit(&outer.gzip);
         self.brotli.inherit(&outer.brotli);
         self.zstd.inherit(&outer.zstd);
-        inherit!(self, outer: charset charset_types source_charset overrides_charset);
+        inherit!(self, outer: charset charset_text charset_types source_charset overrides_charset);
     }
 }
 
@@ -101,15 +125,25 @@ macro_rules! coding_setters {
                 Ok(())
             }),
             ($static, |d, conf, _| {
-                conf.$field.has_files = Some(match d.argument(0) {
-                    "on" | "always" => true,
-                    "off" => false,
+                conf.$field.files = Some(match d.argument(0) {
+                    "on" => StaticFiles::On,
+                    "always" => StaticFiles::Always,
+                    "off" => StaticFiles::Off,
                     other => return Err(invalid(d, other)),
                 });
                 Ok(())
             }),)*
-            ("charset", |d, conf, _| {
-                conf.charset = Some(charset(d)?);
+            ("charset", |d, conf, reading| {
+                let name = d.argument(0);
+                let has_variables = name.contains('$');
+                conf.charset_text = Some(match has_variables {
+                    true => Some(reading.text(name)?),
+                    false => None,
+                });
+                conf.charset = Some(match has_variables {
+                    true => None,
+                    false => charset(d)?,
+                });
                 Ok(())
             }),
             ("source_charset", |d, conf, _| {
@@ -145,7 +179,7 @@ fn charset(directive: &Directive) -> Result<Option<Box<str>>, String> {
     match directive.argument(0) {
         "off" => Ok(None),
         name if name.contains('$') => {
-            Err("a charset with variables is not supported: name it".to_owned())
+            Err("a charset with variables is not supported here: name it".to_owned())
         }
         name => Ok(Some(name.into())),
     }

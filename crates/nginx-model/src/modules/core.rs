@@ -7,13 +7,13 @@
 
 use crate::{
     inherit::inherit,
+    log_to::{self, LogTo},
     reading::{Reading, Setters},
     text::{Part, Text},
     values::{flag, invalid, number_argument, size, size_argument, time_argument},
 };
 use saker_http::conditional::DateRule;
 use saker_nginx_syntax::Directive;
-use saker_telemetry::error_log::Syslog;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A handler that needs no upstream.
@@ -124,7 +124,7 @@ pub struct CoreConf {
     pub server_tokens: Option<Box<str>>,
     pub symlinks: Option<Symlinks>,
     pub underscores: Option<bool>,
-    pub error_log: Option<(Box<str>, Box<str>)>,
+    pub error_logs: Option<Arc<[LogTo]>>,
     pub http2: Option<bool>,
     pub http2_streams: Option<u64>,
     pub http2_window_bytes: Option<u64>,
@@ -152,7 +152,7 @@ impl CoreConf {
             absolute_redirect server_name_in_redirect port_in_redirect client_max_body_size
             client_body_timeout_ms body_buffer_bytes client_header_timeout_ms send_timeout_ms keepalive_timeout_ms
             keepalive_requests max_ranges modified_since auth_delay_ms max_headers large_header_bytes limit_rate
-            limit_rate_after server_tokens symlinks underscores error_log http2 http2_streams
+            limit_rate_after server_tokens symlinks underscores error_logs http2 http2_streams
             http2_window_bytes http3 http3_streams http3_window_bytes quic_retry
         );
         // A block inside is entered where `internal` has been checked.
@@ -346,18 +346,7 @@ pub const SETTERS: Setters<CoreConf> = &[
         Ok(())
     }),
     ("error_log", |d, conf, reading| {
-        if let Some(syslog) = Syslog::parse_nginx(d.argument(0), None) {
-            syslog?;
-        }
-        let level = d.arguments.get(1).map_or("error", |word| &word.text);
-        if !reading.location_name.is_empty() {
-            let message = "lines about requests are in the error log of their server";
-            reading.report.warn(d, message.to_owned(), None);
-        } else if conf.error_log.is_some() {
-            let message = "of several error logs in one block, the last gets all lines";
-            reading.report.warn(d, message.to_owned(), None);
-        }
-        conf.error_log = Some((d.argument(0).into(), level.into()));
+        log_to::add(&mut conf.error_logs, LogTo::read(d, reading.prefix)?);
         Ok(())
     }),
     ("empty_gif", |_, conf, _| {

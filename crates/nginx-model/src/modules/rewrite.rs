@@ -127,7 +127,7 @@ fn set(directive: &Directive, reading: &mut Reading<'_>) -> Result<Statement, St
         Some(Variable::Builtin(Builtin::Args)) => Target::Args,
         Some(Variable::Builtin(Builtin::LimitRate)) => Target::LimitRate,
         Some(Variable::Builtin(_)) => return Err(format!("the duplicate \"{name}\" variable")),
-        _ => Target::Slot(reading.variables.define(name, Source::Slot)),
+        _ => Target::Slot(reading.variables.define(name, Source::Set)),
     };
     Ok(Statement::Set(target, reading.text(directive.argument(1))?))
 }

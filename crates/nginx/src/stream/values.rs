@@ -87,7 +87,7 @@ impl Evaluation<'_> {
         }
         self.session.variables.depth += 1;
         let (value, is_kept) = match streams.variables.get(number)?.source {
-            Source::Unknown | Source::Slot => (None, false),
+            Source::Unknown | Source::Slot | Source::Set => (None, false),
             Source::Map(at) => match streams.tables.maps.get(at) {
                 Some(map) => (self.map(map), !map.is_volatile),
                 None => (None, false),

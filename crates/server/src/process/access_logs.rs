@@ -21,6 +21,7 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
         let errors = site
             .error_log
             .iter()
+            .chain(&site.inner_error_logs)
             .filter_map(|log| shared.logs.open_error_log(log).err());
         let forensic = site
             .forensic_log
@@ -29,7 +30,10 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
         let all = errors.chain(forensic);
         all.map(|error| format!("{}: {error}\n", site.origin))
     });
-    let failed = access.chain(others);
+    let further = &generation.model.server.error_log.outputs;
+    let of_process = shared.logs.open_outputs(further).err();
+    let of_process = of_process.map(|error| format!("{error}\n"));
+    let failed = access.chain(others).chain(of_process);
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
         text => Err(text),

@@ -28,8 +28,9 @@ pub fn tune(model: &Model) {
         model
             .sites
             .iter()
-            .filter_map(|site| site.error_log.as_ref()),
+            .flat_map(|site| site.error_log.iter().chain(&site.inner_error_logs)),
     );
+    error_log::set_outputs(&log.outputs);
     error_log::set_areas(
         &log.areas
             .iter()

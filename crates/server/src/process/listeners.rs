@@ -576,7 +576,7 @@ impl Listeners {
         let mut options = BindOptions {
             backlog: listener.backlog,
             // The server may be the one that speaks first.
-            defer_accept: listener.stream.is_none(),
+            defer_accept: listener.stream.is_none() && listener.defers_accept,
             reuse_port: true,
             v6_only: false,
             shares,

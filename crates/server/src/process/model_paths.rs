@@ -12,11 +12,15 @@ use std::path::{Path, PathBuf};
 
 /// The server's, then those of sites.
 pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget> {
-    let of_sites = model
-        .sites
-        .iter()
-        .filter_map(|site| site.error_log.as_ref()?.target.as_ref());
-    std::iter::once(&model.server.error_log.target).chain(of_sites)
+    let of_sites = model.sites.iter().flat_map(|site| {
+        let all = site.error_log.iter().chain(&site.inner_error_logs);
+        all.flat_map(|log| log.targets())
+    });
+    let outputs = model.server.error_log.outputs.iter();
+    let further = outputs.filter_map(|output| output.target.as_ref());
+    std::iter::once(&model.server.error_log.target)
+        .chain(further)
+        .chain(of_sites)
 }
 
 /// Logs of hosts are made later, by names that clients say, in a folder of the server's user.

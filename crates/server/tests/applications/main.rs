@@ -18,6 +18,7 @@ mod docs;
 mod nginx_caches;
 mod nginx_cases;
 mod nginx_convert;
+mod nginx_core;
 mod nginx_edges;
 mod nginx_error_log;
 mod nginx_http;

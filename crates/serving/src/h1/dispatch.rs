@@ -16,9 +16,9 @@ use crate::request::{
 };
 use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
-use saker_http1::{BodyFraming, Expectation, expectation, keep_alive};
+use saker_http1::{BodyFraming, Expectation, RequestLimits, expectation, keep_alive};
 use saker_pipeline::{
-    BodyError, Exchange, NoBody, RequestBody, Response, Services, phases, respond,
+    BodyError, Exchange, Loggers, NoBody, RequestBody, Response, Services, phases, respond,
 };
 use std::{cell::RefCell, future::poll_fn, pin::pin, rc::Rc, sync::Arc};
 
@@ -65,7 +65,9 @@ impl Connection {
         let view = head.view();
         let expectation = expectation(view);
         let limits = request_limits(self.session.limits(&services.generation));
-        let state = BodyState::new(framing, expectation == Expectation::Continue, &limits).shared();
+        let state = self.body_state(framing, expectation, &limits, &services);
+        state.borrow_mut().always_continues =
+            self.session.limits(&services.generation).always_continues;
         // The exchange may get another head on its way, or end before the request's content does.
         let stays_alive = keep_alive(view);
         let unread = (!state.borrow().is_end()).then(|| Box::new(head.clone()));
@@ -78,10 +80,7 @@ impl Connection {
         exchange.cache.decision = decision.filter(|decision| decision.is_of(generation));
         let mut response = self.answer(exchange, &services, &state, expectation).await;
         if exchange.limits.drops_connection {
-            let terms = ReplyTerms::cut(began_ns, loggers);
-            let logged = self.sending(exchange, response, terms);
-            logged.log_cut(&self.session);
-            return Some(Step::Close(Cause::Refused));
+            return Some(self.cut(exchange, response, began_ns, loggers));
         }
         drop_unwanted_tunnel(exchange, &mut response);
         self.compare_sampled(&services, exchange, &response);
@@ -116,6 +115,34 @@ impl Connection {
         let next = self.after(then, &state, unread.as_deref()).await;
         BodyState::recycle(state);
         next
+    }
+
+    /// Ends the connection without the response, which has its line all the same.
+    fn cut(
+        &mut self,
+        exchange: &Exchange,
+        response: Response,
+        began_ns: u64,
+        loggers: Rc<Loggers>,
+    ) -> Step {
+        let log_facts = log_facts(&loggers, exchange);
+        let terms = ReplyTerms::cut(began_ns, loggers, log_facts);
+        let logged = self.sending(exchange, response, terms);
+        logged.log_cut(&self.session);
+        Step::Close(Cause::Refused)
+    }
+
+    fn body_state(
+        &self,
+        framing: BodyFraming,
+        expectation: Expectation,
+        limits: &RequestLimits,
+        services: &Services,
+    ) -> Rc<RefCell<BodyState>> {
+        let mut state = BodyState::new(framing, expectation == Expectation::Continue, limits);
+        let limits = self.session.limits(&services.generation);
+        state.always_continues = limits.always_continues;
+        state.shared()
     }
 
     fn compare_sampled(

@@ -29,7 +29,7 @@ use saker_http1::{
 };
 use saker_pipeline::{Body, Decision, Generation, Response, respond};
 use saker_rate_limits::Admission;
-use saker_telemetry::Metric;
+use saker_telemetry::{Metric, error_log, message};
 use std::rc::Rc;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
@@ -116,8 +116,10 @@ pub fn serve(
         let view = HeadView::new(request, index);
         at += head_bytes;
         worker.freshness.settle(origin);
+        if session.connection.speaks_plain {
+            return plain_on_tls_port(session, &services.generation, view, request);
+        }
         if session.http2.upgrade
-            && view.has(KnownField::Upgrade)
             && let Some(beginning) = by_upgrade(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
@@ -128,9 +130,7 @@ pub fn serve(
         }
         let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
         if begun == Begun::Banned {
-            return Next::Close {
-                cause: Cause::Banned,
-            };
+            return close(Cause::Banned);
         }
         session.identify(&services.generation, view);
         let may_stay = begun == Begun::Stays;
@@ -152,6 +152,10 @@ pub fn serve(
     }
 }
 
+fn close(cause: Cause) -> Next {
+    Next::Close { cause }
+}
+
 /// HTTP/2 by prior knowledge (RFC 9113 section 3.3); `None`: the bytes are HTTP/1's.
 fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
     match upgrade::preface(bytes) {
@@ -166,11 +170,35 @@ fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
 
 /// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2).
 fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
+    if !view.has(KnownField::Upgrade) {
+        return None;
+    }
     let settings = upgrade::h2c_settings(view)?;
     Some(Beginning::Upgrade {
         request: Box::new(view.to_request().ok()?),
         settings,
     })
+}
+
+/// The only answer to HTTP in the clear on a port for TLS: a status that nginx has for that, for which
+/// the rules have a page. Nothing else of the configuration is asked.
+fn plain_on_tls_port(
+    session: &mut Session,
+    generation: &Generation,
+    view: HeadView<'_>,
+    request: &[u8],
+) -> Next {
+    let _ = session.begin_request(generation, Metric::RequestsHttp1);
+    session.identify(generation, view);
+    error_log::log_about(
+        &message::HTTP_ON_TLS_PORT,
+        &*session.client,
+        format_args!(""),
+    );
+    Next::Dispatch {
+        request: unsound::of_status(Status(497), view, request),
+        rest: usize::MAX,
+    }
 }
 
 /// The full checks, then dispatch.

@@ -34,12 +34,12 @@ pub(super) struct ReplyTerms {
 
 impl ReplyTerms {
     /// The terms of a response that is not sent.
-    pub fn cut(began_ns: u64, loggers: Rc<Loggers>) -> ReplyTerms {
+    pub fn cut(began_ns: u64, loggers: Rc<Loggers>, log_facts: Option<Rc<LogFacts>>) -> ReplyTerms {
         ReplyTerms {
             stays: false,
             began_ns,
             loggers,
-            log_facts: None,
+            log_facts,
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct BodyState {
     bytes_max: u64,
     /// The client waits for `100 Continue`, which is sent when the body is first read.
     awaits_continue: bool,
+    /// It is sent even if content has come by then.
+    pub always_continues: bool,
     failed: Option<BodyError>,
     trailers: Option<Fields>,
     /// A copy for the log, because a reader takes the original.
@@ -95,6 +97,7 @@ impl BodyState {
             received: 0,
             bytes_max: 0,
             awaits_continue: expects_continue,
+            always_continues: false,
             failed: None,
             trailers: None,
             trailers_to_log: None,
@@ -276,7 +279,8 @@ impl Http1Body {
         state: &mut BodyState,
     ) -> Poll<Result<(), BodyError>> {
         let mut io = self.io.borrow_mut();
-        if std::mem::take(&mut state.awaits_continue) && io.input.is_empty() {
+        let is_due = io.input.is_empty() || state.always_continues;
+        if std::mem::take(&mut state.awaits_continue) && is_due {
             io.interim.extend_from_slice(CONTINUE);
         }
         io.poll_interim(cx).map_err(|_| BodyError::Gone)

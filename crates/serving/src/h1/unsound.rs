@@ -14,6 +14,7 @@ use saker_http1::{
     BodyFraming, Parsed, Reject, RejectReason, Repair, Repaired, checked, is_repairable,
     parse_request, repair,
 };
+use saker_telemetry::error_log;
 
 /// The outcome for a refused head.
 pub enum Unsound {
@@ -98,9 +99,22 @@ pub fn refused_with_page(session: &Session, reject: Reject, bytes: &[u8]) -> Opt
         (_, RejectReason::BadTransferEncoding) if only(bytes, "Transfer-Encoding").is_some() => {
             Status::NOT_IMPLEMENTED
         }
+        (status, reason) if error_log::speaks_nginx() => nginx_status(status, reason, bytes),
         (status, _) => status,
     };
     limits.refusals_have_pages.then_some(status)
+}
+
+/// nginx refuses CONNECT, whatever its target is, and knows one status for lines of other versions.
+fn nginx_status(status: Status, reason: RejectReason, bytes: &[u8]) -> Status {
+    match reason {
+        RejectReason::BadTarget if bytes.starts_with(b"CONNECT ") => Status::METHOD_NOT_ALLOWED,
+        RejectReason::Http09 | RejectReason::Http2Preface => Status::BAD_REQUEST,
+        RejectReason::UnsupportedVersion if log::request_line(bytes).ends_with(b"HTTP/0.9") => {
+            Status::BAD_REQUEST
+        }
+        _ => status,
+    }
 }
 
 /// A request in place of one whose head was refused, with its request line and its host as far as
@@ -113,6 +127,16 @@ pub fn stand_in(reject: Reject, status: Status, bytes: &[u8]) -> Box<DispatchReq
     Box::new(DispatchRequest {
         refused: Some(status),
         ..*request_of(RequestHead::stand_in(line, host), BodyFraming::None)
+    })
+}
+
+/// A request that is answered with a status, whatever it asks for.
+pub fn of_status(status: Status, view: HeadView<'_>, bytes: &[u8]) -> Box<DispatchRequest> {
+    let head = view.to_request();
+    let head = head.unwrap_or_else(|_| RequestHead::stand_in(log::request_line(bytes), None));
+    Box::new(DispatchRequest {
+        refused: Some(status),
+        ..*request_of(head, BodyFraming::None)
     })
 }
 

@@ -159,6 +159,7 @@ impl Wire for Frames<'_> {
         let code = match reset {
             Reset::NoError => ErrorCode::NoError,
             Reset::Internal => ErrorCode::InternalError,
+            Reset::Protocol => ErrorCode::ProtocolError,
             Reset::Refused => ErrorCode::EnhanceYourCalm,
         };
         self.machine.send_reset(number(stream), code, self.out);

@@ -152,6 +152,7 @@ impl Wire for Streams<'_> {
                 return self.quic.stop(stream.0, ErrorCode::NoError.into());
             }
             Reset::Internal => ErrorCode::InternalError.into(),
+            Reset::Protocol => ErrorCode::GeneralProtocolError.into(),
             Reset::Refused => ErrorCode::ExcessiveLoad.into(),
         };
         self.out.forget(stream.0);

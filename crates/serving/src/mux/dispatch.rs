@@ -13,14 +13,14 @@ use super::{
     wire::StreamId,
 };
 use crate::{
-    request::{BodyTime, Busy, Sampled, log_facts, refusal, remember},
+    request::{BodyTime, Busy, Sampled, log_facts, refusal, remember, status_of},
     worker::Worker,
 };
 use saker_config::model::Limits;
 use saker_http::{Fields, HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
 use saker_pipeline::{
-    Decision, Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond,
+    BodyError, Decision, Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond,
 };
 use saker_rate_limits::Admission;
 use std::{
@@ -160,23 +160,33 @@ struct DispatchRun {
 
 impl DispatchRun {
     async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
+        let limits = &services.generation.model.limits;
         let mut response = match expectation(exchange.head.view()) {
-            Expectation::Unknown => {
+            Expectation::Unknown if !limits.ignores_expectations => {
                 respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
             }
             _ => {
-                let max = services.generation.model.limits.requests_at_a_time_max;
+                let max = limits.requests_at_a_time_max;
                 let _place = self.worker.shared.busy.enter(max).await;
                 respond::answer(&mut exchange, &services).await
             }
         };
-        if let Some(error) = self
+        let failed = self
             .upload
             .as_ref()
-            .and_then(|upload| upload.borrow().failed())
-        {
-            response = refusal(error, response);
-        }
+            .and_then(|upload| upload.borrow().failed());
+        response = match failed {
+            None => response,
+            Some(BodyError::TimedOut) if limits.timeouts_are_silent => {
+                exchange.limits.drops_connection = true;
+                Response::new(Status::REQUEST_TIMEOUT)
+            }
+            Some(error) if limits.refusals_have_pages => match status_of(error) {
+                Some(status) => Box::pin(respond::refuse(&mut exchange, &services, status)).await,
+                None => response,
+            },
+            Some(error) => refusal(error, response),
+        };
         if let Some(sampled) = &self.sampled {
             sampled.compare(&self.worker, &services, &exchange, &response);
         }

@@ -60,7 +60,17 @@ impl Exchanges {
                 stream.dispatch = None;
                 log.write(&self.session, 0, 0, ConnectionStatus::Aborted);
             }
-            return self.drop_client(id, wire);
+            let services = self.session.worker.services.borrow();
+            let is_stream_alone = services.generation.model.limits.timeouts_are_silent;
+            drop(services);
+            return match is_stream_alone {
+                // nginx ends the request; others of the connection go on.
+                true => {
+                    self.forget(id, wire);
+                    wire.reset(id, Reset::Protocol);
+                }
+                false => self.drop_client(id, wire),
+            };
         }
         let program = self.settle_tunnel(id, &mut answer.response);
         let log = answer.log(&self.session);

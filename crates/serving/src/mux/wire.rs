@@ -24,6 +24,9 @@ pub enum Reset {
     NoError,
     /// The promised response can't be sent.
     Internal,
+    /// The request did not come as it should (RFC 9113 section 7, PROTOCOL_ERROR; RFC 9114 section 8.1,
+    /// H3_GENERAL_PROTOCOL_ERROR).
+    Protocol,
     /// The client is refused (RFC 9113 section 7, ENHANCE_YOUR_CALM; RFC 9114 section 8.1,
     /// H3_EXCESSIVE_LOAD).
     Refused,

@@ -13,6 +13,47 @@ use crate::flood_gate::FloodGate;
 use crate::message::{self, Level, Message};
 use std::sync::{Arc, OnceLock};
 
+/// One of several logs that get the same lines, each up to a level of its own.
+#[derive(Debug)]
+pub struct Output {
+    /// `None`: the server's.
+    pub target: Option<ErrorLogTarget>,
+    /// `None`: above all lines that there are.
+    pub level: Option<Level>,
+    file: OnceLock<Arc<LogFile>>,
+}
+
+impl PartialEq for Output {
+    fn eq(&self, other: &Output) -> bool {
+        (&self.target, self.level) == (&other.target, other.level)
+    }
+}
+
+impl Eq for Output {}
+
+impl Output {
+    pub fn new(target: Option<ErrorLogTarget>, level: Option<Level>) -> Output {
+        Output {
+            target,
+            level,
+            file: OnceLock::new(),
+        }
+    }
+
+    /// Sets the open log file. Only the first call counts.
+    pub fn write_to(&self, file: Arc<LogFile>) {
+        let _ = self.file.set(file);
+    }
+
+    pub(super) fn takes(&self, level: Level) -> bool {
+        self.level.is_some_and(|own| level <= own)
+    }
+
+    pub(super) fn file(&self) -> Option<&LogFile> {
+        self.file.get().map(|file| &**file)
+    }
+}
+
 #[derive(Debug)]
 pub struct SiteLog {
     /// `None`: the server's.
@@ -21,6 +62,8 @@ pub struct SiteLog {
     /// Areas of messages that have another one.
     pub areas: Vec<(&'static str, Level)>,
     pub formats: Formats,
+    /// The logs that get the lines, where there is not just one.
+    pub outputs: Vec<Output>,
     file: OnceLock<Arc<LogFile>>,
     gates: OnceLock<Box<[FloodGate]>>,
 }
@@ -37,9 +80,30 @@ impl SiteLog {
             level,
             areas,
             formats,
+            outputs: Vec::new(),
             file: OnceLock::new(),
             gates: OnceLock::new(),
         }
+    }
+
+    /// A log whose lines go to several, each of which has a level of its own.
+    pub fn of_outputs(outputs: Vec<Output>) -> SiteLog {
+        let level = outputs.iter().filter_map(|output| output.level).max();
+        SiteLog {
+            outputs,
+            ..SiteLog::new(
+                None,
+                level.unwrap_or(Level::Error),
+                Vec::new(),
+                Formats::default(),
+            )
+        }
+    }
+
+    /// Returns the targets that are not the server's.
+    pub fn targets(&self) -> impl Iterator<Item = &ErrorLogTarget> {
+        let further = self.outputs.iter().filter_map(|one| one.target.as_ref());
+        self.target.iter().chain(further)
     }
 
     /// Sets the open log file. Only the first call counts.

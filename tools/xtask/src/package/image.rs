@@ -23,7 +23,7 @@ use std::{
 };
 
 const USER: &str = "65532";
-/// Bytes of all layers, as they are pulled.
+/// The sum of all layers, as they are pulled.
 const IMAGE_BYTES_MAX: u64 = 40_000_000;
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 

@@ -1,0 +1,66 @@
+//! The directive `error_log`: a target, and a level.
+//!
+//! Called by: the setters of the process, and of blocks of `http`.
+//! Caveat: several in one block are a list, which inner blocks inherit as a whole.
+//! Out of scope: the lines that a list gets (`error_logs`).
+
+use saker_config::model::LogLevel;
+use saker_nginx_syntax::Directive;
+use saker_telemetry::error_log::{ErrorLogTarget, Syslog};
+use std::{path::Path, sync::Arc};
+
+/// A log, with the level up to which it gets lines. `None`: above all that there are (`crit`,
+/// `alert`, `emerg`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogTo {
+    pub target: ErrorLogTarget,
+    pub level: Option<LogLevel>,
+}
+
+impl LogTo {
+    /// Reads a directive. `prefix`: what its path is relative to.
+    ///
+    /// # Errors
+    /// nginx's message.
+    pub fn read(directive: &Directive, prefix: &Path) -> Result<LogTo, String> {
+        let level = directive.arguments.get(1);
+        LogTo::new(
+            directive.argument(0),
+            level.map_or("error", |word| &word.text),
+            prefix,
+        )
+    }
+
+    fn new(path: &str, level_name: &str, prefix: &Path) -> Result<LogTo, String> {
+        let target = match path {
+            "stderr" => ErrorLogTarget::Stderr,
+            other if other.starts_with("memory:") => ErrorLogTarget::Stderr,
+            other => match Syslog::parse_nginx(other, None) {
+                Some(syslog) => ErrorLogTarget::Syslog(syslog?),
+                None => ErrorLogTarget::File(prefix.join(other)),
+            },
+        };
+        Ok(LogTo {
+            target,
+            level: level(level_name),
+        })
+    }
+}
+
+/// Adds a log to those of a block.
+pub fn add(logs: &mut Option<Arc<[LogTo]>>, log: LogTo) {
+    let before = logs.take().unwrap_or_default();
+    *logs = Some(before.iter().cloned().chain([log]).collect());
+}
+
+fn level(name: &str) -> Option<LogLevel> {
+    Some(match name {
+        "info" => LogLevel::Info,
+        "notice" => LogLevel::Notice,
+        "warn" => LogLevel::Warn,
+        "error" => LogLevel::Error,
+        "crit" | "alert" | "emerg" => return None,
+        // With the areas of `debug_*`.
+        _ => LogLevel::Debug,
+    })
+}
