@@ -13,7 +13,7 @@ use crate::{
     state::{State, attach, peek},
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host, proxy::pass::Encoding};
-use saker_pipeline::{Environment, Exchange, KeptRules, LogRules, OriginalRequest};
+use saker_pipeline::{Environment, Exchange, KeptRules, LogRules, OriginalRequest, RuleParts};
 use std::{any::Any, rc::Rc, sync::Arc};
 
 struct Kept {
@@ -109,9 +109,8 @@ fn of_path(state: &State) -> Option<Kept> {
         forbids_storing,
         has_hinted,
     } = state;
-    let has_any = any!(is_script_alias is_forwarded is_decided rewrite_ended edits_ready_heads changes_content
-        is_error_page is_ended_by_rule is_rewritten is_subrequest is_answered is_program forbids_storing
-        has_hinted);
+    let has_any = any!(is_script_alias is_forwarded is_decided rewrite_ended edits_ready_heads changes_content is_error_page
+        is_ended_by_rule is_rewritten is_subrequest is_answered is_program forbids_storing has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
         kept_content keeps_content answered_as session form form_handler);
@@ -130,7 +129,7 @@ fn of_path(state: &State) -> Option<Kept> {
 }
 
 impl KeptRules for Kept {
-    fn apply(&self, exchange: &mut Exchange) {
+    fn apply(&self, parts: RuleParts<'_>) {
         let state = State {
             local: Some(Arc::clone(&self.local)),
             url_local: self.url_local.clone(),
@@ -141,7 +140,7 @@ impl KeptRules for Kept {
             decided_by: self.decided_by.clone(),
             ..State::default()
         };
-        attach(&mut exchange.extensions, state);
+        attach(parts.extensions, state);
     }
 
     fn is_same(&self, other: &dyn KeptRules) -> bool {
@@ -178,7 +177,7 @@ impl KeptRules for Kept {
     }
 }
 
-/// What is known of a request whose file is for a program.
+/// The facts of a request whose file is for a program.
 struct Program {
     /// Without what belongs to the request alone.
     state: State,
@@ -284,25 +283,25 @@ fn is_of_program(state: &State) -> bool {
 }
 
 impl KeptRules for Program {
-    fn apply(&self, exchange: &mut Exchange) {
+    fn apply(&self, parts: RuleParts<'_>) {
         let mut state = self.state.clone();
         state.questions = Rc::default();
         let mut original = self.original.clone();
         if self.has_own_query {
-            state.query.clone_from(&exchange.query);
+            state.query = parts.query.map(Into::into);
             if let Some((_, query)) = &mut state.led_from {
-                query.clone_from(&exchange.query);
+                *query = parts.query.map(Into::into);
             }
             if let Some(original) = &mut original {
-                original.query = exchange.query.as_deref().map(Into::into);
+                original.query = parts.query.map(Into::into);
             }
         }
-        exchange.routing.handler.clone_from(&self.handler);
-        exchange.routing.path_info.clone_from(&self.path_info);
-        exchange.environment.clone_from(&self.environment);
-        exchange.log.original = original;
-        exchange.log.rules.clone_from(&self.log_rules);
-        attach(&mut exchange.extensions, state);
+        parts.handler.clone_from(&self.handler);
+        parts.path_info.clone_from(&self.path_info);
+        parts.environment.clone_from(&self.environment);
+        *parts.original = original;
+        parts.log_rules.clone_from(&self.log_rules);
+        attach(parts.extensions, state);
     }
 
     fn is_same(&self, other: &dyn KeptRules) -> bool {

@@ -9,14 +9,14 @@
 use crate::state::State;
 use saker_ap_expr::Spans;
 use saker_nginx_model::{Location, Server};
-use saker_pipeline::{Exchange, KeptRules, LogRules, OriginalRequest};
+use saker_pipeline::{Exchange, KeptRules, LogRules, OriginalRequest, RuleParts};
 use std::{any::Any, rc::Rc, sync::Arc};
 
 struct Kept {
     server: Arc<Server>,
     location: Arc<Location>,
     captures: Option<(Box<[u8]>, Spans)>,
-    /// What they were made of has been recorded.
+    /// Facts that they were made of have been recorded.
     values: Vec<Option<Box<[u8]>>>,
     is_location_valid: bool,
     lacks_gzip: bool,
@@ -80,13 +80,9 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         depth,
     } = state;
     let conf = &location.conf;
-    let original = exchange.log.original.as_deref();
-    // Groups are of a path or the host, which all requests of a decision share.
-    let is_of_all = captures.as_ref().is_none_or(|(subject, _)| {
-        **subject == *exchange.path
-            || **subject == *exchange.host
-            || original.is_some_and(|original| original.path == *subject)
-    });
+    let is_of_all = captures
+        .as_ref()
+        .is_none_or(|(subject, _)| is_of_decision(exchange, subject));
     let is_to_upstream = location.proxied.is_some()
         && conf.upstreams.pass.is_some()
         && conf.limits.requests.is_none()
@@ -114,8 +110,17 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
     })
 }
 
+/// Returns true if a text that groups are of is a path or the host, which all requests of a decision
+/// share.
+fn is_of_decision(exchange: &Exchange, subject: &[u8]) -> bool {
+    let original = exchange.log.original.as_deref();
+    *subject == *exchange.path
+        || *subject == *exchange.host
+        || original.is_some_and(|original| *original.path == *subject)
+}
+
 impl KeptRules for Kept {
-    fn apply(&self, exchange: &mut Exchange) {
+    fn apply(&self, parts: RuleParts<'_>) {
         let state = State {
             location: Arc::clone(&self.location),
             captures: self.captures.clone(),
@@ -127,14 +132,14 @@ impl KeptRules for Kept {
             changes_left: self.changes_left,
             ..State::new(Arc::clone(&self.server))
         };
-        exchange.extensions.insert(state);
-        exchange.log.original.clone_from(&self.original);
-        if let Some(original) = &mut exchange.log.original
+        parts.extensions.insert(state);
+        parts.original.clone_from(&self.original);
+        if let Some(original) = parts.original
             && self.has_own_query
         {
-            original.query = exchange.query.as_deref().map(Into::into);
+            original.query = parts.query.map(Into::into);
         }
-        exchange.log.rules.clone_from(&self.log_rules);
+        parts.log_rules.clone_from(&self.log_rules);
     }
 
     fn is_same(&self, other: &dyn KeptRules) -> bool {

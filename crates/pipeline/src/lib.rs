@@ -87,7 +87,7 @@ pub use https_redirect::to_https;
 pub use inspection::Inspection;
 pub use inspector::Inspector;
 pub use internal_redirect::InternalRedirect;
-pub use kept_rules::KeptRules;
+pub use kept_rules::{KeptRules, RuleParts};
 pub use local_future::{LocalFuture, done};
 pub use log_context::RequestLogContext;
 pub use log_facts::LogFacts;

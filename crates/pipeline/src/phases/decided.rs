@@ -7,7 +7,7 @@
 //! dispatch. Limits, bans, the size of content, and made-up fields count for each request.
 
 use crate::{
-    Exchange, KeptRules, LogRules, RoutingState, Services, Verdict,
+    Exchange, KeptRules, LogRules, RoutingState, RuleParts, Services, Verdict,
     decision::{Decision, KeptDecision},
 };
 use saker_ap_expr::{Dependencies, RequestPart};
@@ -45,7 +45,15 @@ pub(super) fn apply(decision: &Decision, exchange: &mut Exchange) {
     routing.redirects_max = decision.redirects_max;
     routing.nesting_max = decision.nesting_max;
     if let Some(rules) = &decision.rules {
-        rules.apply(exchange);
+        rules.apply(RuleParts {
+            query: exchange.query.as_deref(),
+            extensions: &mut exchange.extensions,
+            environment: &mut exchange.environment,
+            handler: &mut exchange.routing.handler,
+            path_info: &mut exchange.routing.path_info,
+            original: &mut exchange.log.original,
+            log_rules: &mut exchange.log.rules,
+        });
     }
 }
 

@@ -68,7 +68,7 @@ fn rows(front_end: &str) -> Vec<Row> {
     TARGETS.into_iter().map(row).collect()
 }
 
-/// Of Apache's configuration.
+/// Modules of the Apache configuration.
 const MODULES: [&str; 8] = [
     "mpm_event",
     "authz_core",
