@@ -4,7 +4,7 @@
 //! Caveat: a library that is not in the list below has to be put there, with its package.
 
 use super::options::{run, wrong};
-use std::{io, path::Path, process::Command};
+use std::{fs, io, path::Path, process::Command};
 
 /// Library and package (Debian 12 and later).
 const LIBRARIES: [(&str, &str); 5] = [
@@ -15,11 +15,50 @@ const LIBRARIES: [(&str, &str); 5] = [
     ("libgcc_s.so.1", "libgcc-s1"),
 ];
 
-/// The binary without symbols.
-pub fn strip(from: &Path, to: &Path) -> io::Result<()> {
+/// In front of a build id: lengths of its owner's name and of the id, the kind, the name.
+const ID_NOTE: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
+const ID_BYTES: usize = 20;
+
+/// Writes the binary without symbols. Its build id is made of what is in it: the linker's is also made of names of
+/// symbols, some of which differ from folder to folder (the compiler numbers parts of a crate by the crate's
+/// source, and templates have their paths in it). Returns the id, if there is one.
+pub fn strip(from: &Path, to: &Path) -> io::Result<Option<String>> {
     let mut strip = tool_for(from, "strip")?;
     strip.args(["--strip-unneeded", "--remove-section=.comment", "-o"]);
-    run(strip.arg(to).arg(from)).map(drop)
+    run(strip.arg(to).arg(from))?;
+    if !set_id(to, [0; ID_BYTES])? {
+        return Ok(None);
+    }
+    let sum = run(Command::new("sha256sum").arg(to))?;
+    let text = String::from_utf8_lossy(&sum[..2 * ID_BYTES]).into_owned();
+    set_id(to, id_of(&text)?)?;
+    Ok(Some(text))
+}
+
+/// Returns the bytes of an id that is written in hexadecimal digits.
+fn id_of(text: &str) -> io::Result<[u8; ID_BYTES]> {
+    let mut id = [0; ID_BYTES];
+    for (at, byte) in id.iter_mut().enumerate() {
+        let digits = text.get(2 * at..2 * at + 2);
+        let parsed = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        *byte = parsed.ok_or_else(|| wrong(format!("{text}: no build id")))?;
+    }
+    Ok(id)
+}
+
+/// Replaces the build id of a binary. Returns false if it has none.
+fn set_id(binary: &Path, id: [u8; ID_BYTES]) -> io::Result<bool> {
+    let mut bytes = fs::read(binary)?;
+    let at = bytes
+        .windows(ID_NOTE.len())
+        .position(|note| note == ID_NOTE);
+    let place = at.and_then(|at| bytes.get_mut(at + ID_NOTE.len()..)?.first_chunk_mut());
+    let Some(place) = place else {
+        return Ok(false);
+    };
+    *place = id;
+    fs::write(binary, bytes)?;
+    Ok(true)
 }
 
 /// The program of binutils for the binary's machine: this machine's own, or the one of Debian's cross compilers.
@@ -41,25 +80,22 @@ pub fn machine_of(architecture: &str) -> &str {
 
 /// Its debug symbols alone, where debuggers look for them: the path below `/usr/lib/debug`.
 pub fn debug_symbols(from: &Path, folder: &Path) -> io::Result<Option<String>> {
-    let Some(id) = build_id(from)? else {
+    fs::create_dir_all(folder)?;
+    let stripped = folder.join("stripped");
+    let id = strip(from, &stripped)?;
+    fs::remove_file(stripped)?;
+    let Some(id) = id else {
         return Ok(None);
     };
     let (first, rest) = id.split_at(2);
     let path = format!(".build-id/{first}/{rest}.debug");
     let to = folder.join(&path);
-    std::fs::create_dir_all(to.parent().unwrap_or(folder))?;
+    fs::create_dir_all(to.parent().unwrap_or(folder))?;
     let mut objcopy = tool_for(from, "objcopy")?;
     objcopy.arg("--only-keep-debug");
     run(objcopy.arg(from).arg(&to))?;
+    set_id(&to, id_of(&id)?)?;
     Ok(Some(path))
-}
-
-fn build_id(binary: &Path) -> io::Result<Option<String>> {
-    let notes = run(Command::new("readelf").arg("-n").arg(binary))?;
-    Ok(String::from_utf8_lossy(&notes)
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Build ID: "))
-        .map(str::to_owned))
 }
 
 /// The packages that the binary needs, as `Depends` has them.
@@ -135,11 +171,40 @@ pub fn architecture(binary: &Path) -> io::Result<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saker_testkit::TempDir;
 
     #[test]
     fn every_library_has_its_package() {
         assert_eq!(package_of("libgcc_s.so.1").unwrap(), "libgcc-s1");
         assert!(package_of("libfoo.so.1").is_err());
+    }
+
+    #[test]
+    fn ids_are_those_of_the_content() {
+        let folder = TempDir::new("ids").unwrap();
+        let (one, other) = (folder.join("one"), folder.join("other"));
+        let own = std::env::current_exe().unwrap();
+        fs::copy(&own, &one).unwrap();
+        assert!(set_id(&one, [7; ID_BYTES]).unwrap());
+        let stripped = [folder.join("stripped-own"), folder.join("stripped-one")];
+        let ids: Vec<_> = [&own, &one]
+            .into_iter()
+            .zip(&stripped)
+            .map(|(from, to)| strip(from, to).unwrap().expect("an id"))
+            .collect();
+        assert_eq!(ids[0], ids[1]);
+        assert!(fs::read(&stripped[0]).unwrap() == fs::read(&stripped[1]).unwrap());
+        let notes = run(Command::new("readelf").arg("-n").arg(&stripped[0])).unwrap();
+        assert!(String::from_utf8_lossy(&notes).contains(&ids[0]));
+        let path = debug_symbols(&own, &folder).unwrap().expect("symbols");
+        assert_eq!(
+            path,
+            format!(".build-id/{}/{}.debug", &ids[0][..2], &ids[0][2..])
+        );
+        let notes = run(Command::new("readelf").arg("-n").arg(folder.join(path))).unwrap();
+        assert!(String::from_utf8_lossy(&notes).contains(&ids[0]));
+        fs::write(&other, "no binary").unwrap();
+        assert!(!set_id(&other, [7; ID_BYTES]).unwrap());
     }
 
     /// This test's own program, which is linked as Saker is.

@@ -32,7 +32,7 @@ fn lay(options: &Options, entry: &Entry, to: &Path) -> io::Result<()> {
         From::Folder => return fs::create_dir_all(to),
         From::Link(target) => return symlink(target, to),
         From::ManualPages => return manual_pages(options, to),
-        From::Binary => binary::strip(&options.binary, to)?,
+        From::Binary => drop(binary::strip(&options.binary, to)?),
         From::Repository(path) => fs::write(to, fs::read(options.root.join(path))?)?,
         From::Unit(path) => {
             let text = fs::read_to_string(options.root.join(path))?;
