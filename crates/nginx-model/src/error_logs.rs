@@ -83,7 +83,8 @@ pub fn take(site: &mut Site, server: &Server, main: &ErrorLog) {
     let core = &server.outside.conf.core;
     let log = server.outside.error_log.clone();
     site.error_log = log.filter(|_| !is_of_process(core, main));
-    site.inner_error_logs = server.inner_error_logs();
+    let inner = server.inner_error_logs();
+    site.inner_error_logs = (!inner.is_empty()).then(|| Arc::new(inner));
 }
 
 /// Returns true if the logs of a block are just the process's.

@@ -65,17 +65,23 @@ pub enum AttemptValue {
 /// All members that were asked. Copies are views of the same list.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamAttempts {
-    is_recorded: bool,
-    begins_call: Rc<Cell<bool>>,
-    all: Rc<RefCell<Vec<UpstreamAttempt>>>,
+    /// `None`: nothing asks for them.
+    list: Option<Rc<List>>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    /// The next attempt is the first one of a further call.
+    begins_call: Cell<bool>,
+    all: RefCell<Vec<UpstreamAttempt>>,
 }
 
 impl UpstreamAttempts {
     /// Has attempts recorded from now on. Those before belong to calls that led here.
     pub fn record(&mut self) {
-        self.is_recorded = true;
-        let has_some = !self.all.borrow().is_empty();
-        self.begins_call.set(has_some);
+        let list = self.list.get_or_insert_default();
+        let has_some = !list.all.borrow().is_empty();
+        list.begins_call.set(has_some);
     }
 
     pub fn begin(
@@ -84,69 +90,80 @@ impl UpstreamAttempts {
         route: Option<&str>,
         now_ns: impl FnOnce() -> u64,
     ) {
-        if self.is_recorded {
-            self.all.borrow_mut().push(UpstreamAttempt {
+        if let Some(list) = &self.list {
+            list.all.borrow_mut().push(UpstreamAttempt {
                 address: address(),
                 route: route.map(Into::into),
                 begun_ns: now_ns(),
                 connected_ns: None,
                 answered_ns: None,
                 status: None,
-                is_of_next_call: self.begins_call.take(),
+                is_of_next_call: list.begins_call.take(),
                 counts: Rc::default(),
             });
         }
     }
 
+    fn change_last(&self, change: impl FnOnce(&mut UpstreamAttempt)) {
+        if let Some(list) = &self.list {
+            list.all.borrow_mut().last_mut().map(change);
+        }
+    }
+
     /// The counts of the member that is asked now.
     pub fn counts(&self) -> Option<Rc<AttemptCounts>> {
-        let all = self.all.borrow();
+        let all = self.list.as_ref()?.all.borrow();
         all.last().map(|last| Rc::clone(&last.counts))
     }
 
     /// The connection is there.
     pub fn connect(&self, now_ns: impl FnOnce() -> u64) {
-        if let Some(last) = self.all.borrow_mut().last_mut() {
+        self.change_last(|last| {
             last.connected_ns.get_or_insert_with(now_ns);
-        }
+        });
     }
 
     /// A response's head has come.
     pub fn answer(&self, status: Status, now_ns: impl FnOnce() -> u64) {
-        if let Some(last) = self.all.borrow_mut().last_mut() {
+        self.change_last(|last| {
             (last.answered_ns, last.status) = (Some(now_ns()), Some(status));
-        }
+        });
     }
 
     /// The attempt failed, which this status stands for.
     pub fn fail(&self, status: Status, now_ns: impl FnOnce() -> u64) {
-        if let Some(last) = self.all.borrow_mut().last_mut() {
+        self.change_last(|last| {
             last.status = Some(status);
             last.counts.ended_ns.set(Some(now_ns()));
-        }
+        });
     }
 
     /// A kept connection had ended before the request, which goes to the same member again.
     pub fn forget(&self) {
-        if let Some(last) = self.all.borrow_mut().pop() {
-            self.begins_call.set(last.is_of_next_call);
+        if let Some(list) = &self.list
+            && let Some(last) = list.all.borrow_mut().pop()
+        {
+            list.begins_call.set(last.is_of_next_call);
         }
     }
 
     /// True if no member was asked.
     pub fn is_empty(&self) -> bool {
-        self.all.borrow().is_empty()
+        self.list
+            .as_ref()
+            .is_none_or(|list| list.all.borrow().is_empty())
     }
 
     /// The name, in sessions, of the member that was asked last.
     pub fn last_route(&self) -> Option<Box<str>> {
-        self.all.borrow().last()?.route.clone()
+        let all = self.list.as_ref()?.all.borrow();
+        all.last()?.route.clone()
     }
 
     /// The value of all attempts in nginx's form: `, ` between members, ` : ` where an internal
     /// redirect led to another upstream. `None`: no member was asked.
     pub fn text(&self, value: AttemptValue) -> Option<String> {
-        let all = self.all.borrow();
+        let all = self.list.as_ref()?.all.borrow();
         let mut text = String::new();
         for (at, attempt) in all.iter().enumerate() {
             match at {

@@ -509,7 +509,7 @@ impl SiteDraft {
             by_host,
             access_logs: self.access_logs.into_iter().map(|log| log.log).collect(),
             error_log: None,
-            inner_error_logs: Vec::new(),
+            inner_error_logs: None,
             forensic_log: None,
             canonical_name: None,
             canonical_port: CanonicalPort::Local,

@@ -42,7 +42,7 @@ pub struct Site {
     /// Overrides the server's. Set by Apache's configuration only.
     pub error_log: Option<Arc<SiteLog>>,
     /// Those of parts of the site; set by nginx's configuration only.
-    pub inner_error_logs: Vec<Arc<SiteLog>>,
+    pub inner_error_logs: Option<Arc<Vec<Arc<SiteLog>>>>,
     /// Log of requests before and after they are served. Set by Apache's configuration only.
     pub forensic_log: Option<Arc<ForensicLog>>,
     /// Name in logs, if not the first name.
@@ -78,7 +78,7 @@ impl Site {
             by_host: None,
             access_logs: Vec::new(),
             error_log: None,
-            inner_error_logs: Vec::new(),
+            inner_error_logs: None,
             forensic_log: None,
             canonical_name: None,
             canonical_port: CanonicalPort::Local,
@@ -91,6 +91,12 @@ impl Site {
             live_redirects: LiveRedirects::default(),
             origin,
         }
+    }
+
+    /// The error logs of the site and of its parts.
+    pub fn error_logs(&self) -> impl Iterator<Item = &Arc<SiteLog>> {
+        let inner = self.inner_error_logs.iter().flat_map(|inner| inner.iter());
+        self.error_log.iter().chain(inner)
     }
 }
 

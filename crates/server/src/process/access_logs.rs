@@ -19,9 +19,7 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
     });
     let others = generation.model.sites.iter().flat_map(|site| {
         let errors = site
-            .error_log
-            .iter()
-            .chain(&site.inner_error_logs)
+            .error_logs()
             .filter_map(|log| shared.logs.open_error_log(log).err());
         let forensic = site
             .forensic_log
