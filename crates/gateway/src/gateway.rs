@@ -422,12 +422,14 @@ impl Gateway {
         busy: Option<Busy>,
     ) -> Body {
         let (length, has_content) = (relay.length, relay.has_content);
-        let is_kept_back = has_content && (relay.read_rate.is_some() || relay.keeps_unknown_length);
-        let read = match is_kept_back {
-            false => ahead(&mut upstream, length.filter(|_| has_content)),
-            true => Err(Box::default()),
+        let read = match relay.read_rate.filter(|_| has_content) {
+            None => ahead(&mut upstream, length.filter(|_| has_content)),
+            Some(_) => Err(Box::default()),
         };
         match read {
+            Ok(whole) if has_content && relay.keeps_unknown_length => {
+                Body::Stream(Box::new(OfUnknownLength(Some(whole))))
+            }
             Ok(whole) if has_content => Body::Memory(whole),
             Ok(_) => Body::Stream(Box::new(Unsent(length))),
             Err(ahead) => {
@@ -633,6 +635,16 @@ struct Relay {
     drops_trailers: bool,
     /// No length is told by content that is here already.
     keeps_unknown_length: bool,
+}
+
+/// Content that is here, and whose length is not told.
+struct OfUnknownLength(Option<Chunk>);
+
+impl BodyStream for OfUnknownLength {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let chunk = self.0.take().filter(|chunk| !chunk.is_empty());
+        Poll::Ready(chunk.map(Ok))
+    }
 }
 
 /// A response body that is still coming, with its places at the upstream.
