@@ -33,7 +33,7 @@ help:
 	@echo "make rpm     the RPM package of a release build"
 	@echo "make image   the container image, as an OCI archive"
 	@echo "make static  a tarball with a binary that needs no library, by musl (Debian's musl-tools)"
-	@echo "make arm64   all artifacts for AArch64 (Debian's gcc-aarch64-linux-gnu and g++-aarch64-linux-gnu)"
+	@echo "make arm64   all artifacts for AArch64 (Debian's gcc-aarch64-linux-gnu, g++-aarch64-linux-gnu, and qemu-user)"
 	@echo "make dist    all artifacts of a release: packages, tarball, image, bill of materials, checksums"
 
 build:
@@ -142,6 +142,7 @@ ARM64 := aarch64-unknown-linux-gnu
 
 arm64:
 	command -v aarch64-linux-gnu-gcc >/dev/null || { echo "aarch64-linux-gnu-gcc is missing: apt-get install gcc-aarch64-linux-gnu g++-aarch64-linux-gnu" >&2; exit 1; }
+	command -v qemu-aarch64 >/dev/null || { echo "qemu-aarch64, which writes the manual pages, is missing: apt-get install qemu-user" >&2; exit 1; }
 	rustup target add $(ARM64)
 	CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CXX_aarch64_unknown_linux_gnu=aarch64-linux-gnu-g++ \
 		CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc $(MAKE) packed-binary PACKED="$(PACKED) --target $(ARM64)"

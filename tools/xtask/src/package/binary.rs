@@ -70,6 +70,24 @@ fn tool_for(binary: &Path, name: &str) -> io::Result<Command> {
     })
 }
 
+/// The binary as a command; one for another machine is emulated (qemu-user), with the libraries of Debian's cross
+/// compilers.
+pub fn command(binary: &Path) -> io::Result<Command> {
+    let machine = machine_of(architecture(binary)?);
+    if machine == std::env::consts::ARCH {
+        return Ok(Command::new(binary));
+    }
+    let mut emulated = Command::new(format!("qemu-{machine}"));
+    if let Some(loader) = loader(binary)? {
+        let libraries = Path::new("/usr").join(format!("{machine}-linux-gnu/lib"));
+        let name = Path::new(&loader).file_name().unwrap_or_default();
+        emulated.arg(libraries.join(name));
+        emulated.arg("--library-path").arg(libraries);
+    }
+    emulated.arg(binary);
+    Ok(emulated)
+}
+
 /// The kernel's word for Debian's.
 pub fn machine_of(architecture: &str) -> &str {
     match architecture {

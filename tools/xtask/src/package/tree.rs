@@ -39,7 +39,7 @@ fn lay(options: &Options, entry: &Entry, to: &Path) -> io::Result<()> {
             fs::write(to, text.replace("/usr/local/bin/", "/usr/bin/"))?
         }
         From::Compressed(path) => fs::write(to, gzip(&fs::read(options.root.join(path))?)?)?,
-        From::Said(words) => fs::write(to, run(Command::new(&options.binary).args(words))?)?,
+        From::Said(words) => fs::write(to, run(binary::command(&options.binary)?.args(words))?)?,
         From::DebianChangelog => fs::write(to, gzip(changelog(options)?.as_bytes())?)?,
     }
     fs::set_permissions(to, fs::Permissions::from_mode(entry.mode))
@@ -47,7 +47,7 @@ fn lay(options: &Options, entry: &Entry, to: &Path) -> io::Result<()> {
 
 fn manual_pages(options: &Options, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    run(Command::new(&options.binary).arg("man").arg(folder))?;
+    run(binary::command(&options.binary)?.arg("man").arg(folder))?;
     for found in fs::read_dir(folder)? {
         let path = found?.path();
         let compressed = path.with_extension("1.gz");
