@@ -121,8 +121,8 @@ fn native_script(exchange: &Exchange) -> Option<Box<str>> {
     }
 }
 
-/// Bytes of a file whose digest is sent.
-const DIGESTED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a file whose digest is sent: it is made on the worker, which others wait for.
+const DIGESTED_BYTES_MAX: usize = 1 << 20;
 
 /// ContentDigest: Content-MD5 (RFC 2616 section 14.15) of a file that is sent as it is. It is made
 /// once for a head that is kept.

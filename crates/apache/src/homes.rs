@@ -2,6 +2,7 @@
 //! mod_vhost_alias make of a request.
 
 use saker_apache_model::{host::Host, modules::userdir::Place};
+use saker_config::model::Address;
 use saker_files::{LinkPolicy, Watcher, resolve};
 use saker_pipeline::Exchange;
 use std::{os::unix::ffi::OsStrExt, path::Path};
@@ -111,6 +112,24 @@ pub fn scripts(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
         .vhost_alias
         .scripts(&name, &address, port)
         .map(String::into_bytes)
+}
+
+/// Records that folders are made of the address or port that the client connected to.
+pub fn depend_on_address(exchange: &mut Exchange, host: &Host) {
+    let vhost_alias = &host.defaults.vhost_alias;
+    if !vhost_alias.is_used() {
+        return;
+    }
+    if vhost_alias.is_of_address() {
+        exchange.depends_on_local_address();
+    }
+    let client = &exchange.client;
+    let is_of_listener =
+        matches!(&*client.listener, Address::Tcp(address) if address.port() == client.local.port());
+    if !is_of_listener {
+        // Connections to one listener may have come to different ports (PROXY protocol).
+        exchange.depends_on_request();
+    }
 }
 
 fn names(exchange: &Exchange, host: &Host) -> (String, String, u16) {

@@ -248,6 +248,7 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
             _ => exchange.path.clone(),
         },
     };
+    homes::depend_on_address(exchange, host);
     if let Some(folder) = homes::scripts(exchange, host) {
         let below = path.strip_prefix(b"/cgi-bin").unwrap_or_default();
         return alias::Mapped {

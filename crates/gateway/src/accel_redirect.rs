@@ -88,28 +88,14 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     }
     let is_success = head.status == Status::OK;
     let fields = &mut head.fields;
-    if let Some(charset) = taken(
-        fields,
-        "X-Accel-Charset",
-        trust.heeds("X-Accel-Charset"),
-        trust.hides,
-    ) {
+    let heeded = |fields: &mut Fields, name: &'static str| {
+        taken(fields, name, trust.heeds(name), trust.hides)
+    };
+    if let Some(charset) = heeded(fields, "X-Accel-Charset") {
         set_charset(fields, &charset);
     }
-    steering.rate = taken(
-        fields,
-        "X-Accel-Limit-Rate",
-        trust.heeds("X-Accel-Limit-Rate"),
-        trust.hides,
-    )
-    .and_then(|text| rate(&text));
-    steering.is_unbuffered = taken(
-        fields,
-        "X-Accel-Buffering",
-        trust.heeds("X-Accel-Buffering"),
-        trust.hides,
-    )
-    .and_then(|text| is_no(&text));
+    steering.rate = heeded(fields, "X-Accel-Limit-Rate").and_then(|text| rate(&text));
+    steering.is_unbuffered = heeded(fields, "X-Accel-Buffering").and_then(|text| is_no(&text));
     steering.order =
         taken(fields, "X-LiteSpeed-Location", trust.litespeed, trust.hides).map(Order::LiteSpeed);
     let files = trust.files.as_ref();
@@ -118,12 +104,7 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     {
         steering.order = files.map(|files| Order::File(name, Arc::clone(files)));
     }
-    if let Some(path) = taken(
-        fields,
-        "X-Accel-Redirect",
-        trust.heeds("X-Accel-Redirect"),
-        trust.hides,
-    ) {
+    if let Some(path) = heeded(fields, "X-Accel-Redirect") {
         steering.order = Some(Order::Accel(path));
     }
     steering

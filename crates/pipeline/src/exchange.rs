@@ -10,7 +10,7 @@ use crate::{
     RequestBody, RequestBudget, RoutingState, TraceStep, UpstreamState, WholeBody,
     script_log::FailedScript, spare::SharedParts,
 };
-use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest};
+use saker_ap_expr::{Dependencies, Predicate, RequestPart, RequestTest, Subnet};
 use saker_config::model::{Action, Origin, Site};
 use saker_http::{Method, RequestHead, Status};
 use saker_rate_limits::Admission;
@@ -201,6 +201,17 @@ impl Exchange {
             let test = self.secure_test();
             self.depends_on_tests(&[test]);
         }
+    }
+
+    /// Records that the outcome depends on the address that the client connected to: the route cache is
+    /// keyed by listener, not by local address.
+    pub fn depends_on_local_address(&mut self) {
+        let local = self.client.local.ip();
+        self.depends_on_tests(&[RequestTest {
+            part: RequestPart::LocalAddress,
+            predicate: Predicate::Within(Subnet::of_address(local)),
+            result: true,
+        }]);
     }
 
     /// Returns the test of whether the connection is encrypted.

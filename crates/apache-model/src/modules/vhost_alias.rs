@@ -54,6 +54,12 @@ impl VhostAlias {
         self.root.iter().chain(&self.scripts).any(Option::is_some)
     }
 
+    /// Returns true if it is the address that one of them depends on.
+    pub fn is_of_address(&self) -> bool {
+        let patterns = self.root.iter().chain(&self.scripts).flatten();
+        patterns.into_iter().any(|(_, of_address)| *of_address)
+    }
+
     /// The document root for a host.
     pub fn document_root(&self, host: &str, address: &str, port: u16) -> Option<String> {
         Some(folder(self.root.as_ref()?.as_ref()?, host, address, port))

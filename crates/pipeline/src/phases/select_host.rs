@@ -7,20 +7,13 @@
 
 use super::by_host::by_host;
 use crate::{Exchange, Response, Services, Step, Verdict, held_policy};
-use saker_ap_expr::{Predicate, RequestPart, RequestTest, Subnet};
 use saker_http::Status;
 use std::sync::Arc;
 
 pub(super) fn select_host<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let generation = &services.generation;
     if generation.hosts.depends_on_local(&exchange.client.listener) {
-        // The route cache is keyed by listener, not by local address.
-        let local = exchange.client.local.ip();
-        exchange.depends_on_tests(&[RequestTest {
-            part: RequestPart::LocalAddress,
-            predicate: Predicate::Within(Subnet::of_address(local)),
-            result: true,
-        }]);
+        exchange.depends_on_local_address();
     }
     let (listener, local) = (&exchange.client.listener, exchange.client.local.ip());
     let selected = match exchange.host.is_empty() {

@@ -40,20 +40,21 @@ fn configuration(
     dir: &Path,
     port: u16,
     listen: &str,
-    hosts: &[(&str, &str)],
+    (hosts, further): (&[(&str, &str)], &str),
     server: &str,
 ) -> String {
     let root = dir.display();
     let mut text = format!(
         "ServerRoot {root}\nServerName main.test\nDocumentRoot {root}/main\nPidFile {root}/{server}.pid\nDefaultRuntimeDir {root}\nErrorLog {root}/{server}.log\n\
          {}Listen {listen}{port}\n{}",
-        load_modules(&["mpm_event", "authz_core"]),
+        load_modules(&["mpm_event", "authz_core", "vhost_alias"]),
         unprivileged_user()
     );
     for (name, addresses) in hosts {
         let addresses = addresses.replace("{port}", &port.to_string());
         text.push_str(&format!("<VirtualHost {addresses}>\n    ServerName {name}.test\n    DocumentRoot {root}/{name}\n</VirtualHost>\n"));
     }
+    text.push_str(&further.replace("{dir}", &root.to_string()));
     text
 }
 
@@ -84,16 +85,26 @@ fn answers(server: &ServerProcess) -> Vec<String> {
     all
 }
 
-fn compare(name: &str, listen: &str, hosts: &[(&str, &str)]) {
+/// `further`: lines of the server itself.
+fn compare(name: &str, listen: &str, hosts: &[(&str, &str)], further: &str) {
     let dir = TempDir::new(name).unwrap();
+    for last in LOCALS {
+        let folder = format!("127.0.0.{last}");
+        dir.write(&format!("{folder}/who"), &folder).unwrap();
+    }
     for (host, _) in HOSTS.iter().chain(&[("main", "")]) {
         dir.write(&format!("{host}/who"), host).unwrap();
     }
     let port = free_port().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let file = dir.join("httpd.conf");
-    let write =
-        |server: &str| fs::write(&file, configuration(&dir, port, listen, hosts, server)).unwrap();
+    let write = |server: &str| {
+        fs::write(
+            &file,
+            configuration(&dir, port, listen, (hosts, further), server),
+        )
+        .unwrap()
+    };
     write("apache");
     let apache = start_apache2(&file, address).unwrap();
     let theirs = answers(&apache);
@@ -124,10 +135,16 @@ fn compare(name: &str, listen: &str, hosts: &[(&str, &str)]) {
 
 #[test]
 fn on_one_listener_for_all_addresses() {
-    compare("addresses", "", HOSTS);
+    compare("addresses", "", HOSTS, "");
 }
 
 #[test]
 fn where_no_host_is_for_every_address() {
-    compare("addresses-left", "0.0.0.0:", &HOSTS[..3]);
+    compare("addresses-left", "0.0.0.0:", &HOSTS[..3], "");
+}
+
+#[test]
+fn folders_by_address() {
+    let further = "VirtualDocumentRootIP {dir}/%0\n";
+    compare("addresses-folders", "0.0.0.0:", &[], further);
 }
