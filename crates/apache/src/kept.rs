@@ -154,6 +154,10 @@ impl KeptRules for Kept {
         })
     }
 
+    fn takes_calls(&self) -> bool {
+        true
+    }
+
     fn memory_bytes(&self) -> usize {
         let folder = self
             .decided_by

@@ -55,6 +55,63 @@ impl Variables {
         self.bytes.extend_from_slice(value);
     }
 
+    /// Adds one at the end, whose value `write` appends to what it gets.
+    pub fn push_with(&mut self, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        // The value is taken for a short one until it is known.
+        self.begin(name.len(), 0);
+        self.bytes.extend_from_slice(name);
+        let at = self.bytes.len();
+        write(&mut self.bytes);
+        let value = self.bytes.len().saturating_sub(at);
+        if let Some(entry) = self.entries.last_mut() {
+            entry.value.1 = value as u32;
+        }
+        let length_at = at - name.len() - 1;
+        match value {
+            short @ 0..128 => self.bytes[length_at] = short as u8,
+            long => self.make_room(length_at, long),
+        }
+    }
+
+    /// Gives the last value the longer form of its length.
+    fn make_room(&mut self, length_at: usize, value: usize) {
+        const MORE: usize = LENGTH_BYTES_MAX - 1;
+        let mut length = Vec::with_capacity(LENGTH_BYTES_MAX);
+        push_length(value, &mut length);
+        self.bytes.splice(length_at..=length_at, length);
+        if let Some(entry) = self.entries.last_mut() {
+            entry.name.0 += MORE as u32;
+            entry.value.0 += MORE as u32;
+        }
+    }
+
+    /// Adds all of another list at the end.
+    pub fn append(&mut self, other: &Variables) {
+        let before = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&other.bytes);
+        self.is_edited |= other.is_edited;
+        let moved = |(start, length): (u32, u32)| (start + before, length);
+        self.entries.extend(other.entries.iter().map(|entry| Entry {
+            name: moved(entry.name),
+            value: moved(entry.value),
+        }));
+    }
+
+    /// Adds one whose value `write` appends, unless that is empty.
+    pub fn push_filled(&mut self, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        let (bytes, entries) = (self.bytes.len(), self.entries.len());
+        self.push_with(name, write);
+        if self.entries.last().is_some_and(|last| last.value.1 == 0) {
+            self.bytes.truncate(bytes);
+            self.entries.truncate(entries);
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
     /// A field of the request: `HTTP_` and its name in capitals (RFC 3875 section 4.1.18). Replaces
     /// one of the first `among` variables, as [`Variables::set_among`].
     pub(crate) fn set_field_among(&mut self, among: usize, name: &[u8], value: &[u8]) {
@@ -254,6 +311,40 @@ mod tests {
         assert_eq!(some.pairs(), None);
         some.clear();
         assert_eq!(some.pairs(), Some(&b""[..]));
+    }
+
+    #[test]
+    fn values_that_are_written_in_place_are_those_of_fastcgi() {
+        for length in [0, 1, 127, 128, 70_000] {
+            let value = vec![b'v'; length];
+            let (mut written, mut pushed) = (of(&[("A", "1")]), of(&[("A", "1")]));
+            for name in [&b"NAME"[..], &[b'N'; 200]] {
+                written.push_with(name, |out| out.extend_from_slice(&value));
+                pushed.push(name, &value);
+            }
+            written.push(b"Z", b"2");
+            pushed.push(b"Z", b"2");
+            assert_eq!(written, pushed);
+            assert_eq!(written.pairs(), pushed.pairs(), "{length}");
+        }
+        let mut some = of(&[("A", "1")]);
+        some.push_filled(b"B", |_| ());
+        some.push_filled(b"C", |out| out.push(b'3'));
+        assert_eq!(some, of(&[("A", "1"), ("C", "3")]));
+        assert_eq!(some.pairs(), of(&[("A", "1"), ("C", "3")]).pairs());
+    }
+
+    #[test]
+    fn a_list_is_added_as_it_is() {
+        let mut some = of(&[("A", "1")]);
+        let mut more = of(&[("B", "2"), ("C", "3")]);
+        some.append(&more);
+        let all = of(&[("A", "1"), ("B", "2"), ("C", "3")]);
+        assert_eq!((&some, some.pairs()), (&all, all.pairs()));
+        more.set(b"B", b"4");
+        some.append(&more);
+        assert_eq!(text(&some), "A=1;B=2;C=3;B=4;C=3;");
+        assert_eq!(some.pairs(), None);
     }
 
     #[test]

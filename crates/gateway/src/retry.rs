@@ -24,10 +24,10 @@ use crate::{
     variables,
 };
 use saker_cgi::{Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
-use saker_config::model::{BackendAddress, Member, Protocol, Resends};
+use saker_config::model::{Member, Protocol, Resends};
 use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
-use saker_pipeline::{Exchange, NoBody, RequestBody, UpstreamRequest};
+use saker_pipeline::{AttemptAddress, Exchange, NoBody, RequestBody, UpstreamRequest};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, future::poll_fn, rc::Rc, sync::Arc};
 
@@ -426,7 +426,8 @@ fn fail_attempt(
 fn begin_attempt(exchange: &Exchange, member: &Member) {
     let attempts = &exchange.upstream.attempts;
     let now = clock::monotonic_precise_ns;
-    attempts.begin(|| address_of(member), member.route.as_deref(), now);
+    let address = || AttemptAddress::Backend(Arc::clone(&member.backend));
+    attempts.begin(address, member.route.as_deref(), now);
 }
 
 /// No member may be asked: the name of the group stands for all.
@@ -440,7 +441,8 @@ fn no_member(
         nginx_words::log_failed(exchange, call, (group, None), &failure);
     }
     let (attempts, now) = (&exchange.upstream.attempts, clock::monotonic_precise_ns);
-    attempts.begin(|| (&*group.upstream.name).into(), None, now);
+    let name = || AttemptAddress::Group((&*group.upstream.name).into());
+    attempts.begin(name, None, now);
     attempts.fail(status_of_attempt(&failure), now);
     (failure, group.upstream.name.to_string())
 }
@@ -482,14 +484,6 @@ fn log_next(exchange: &Exchange, pool: &Pool, reason: std::fmt::Arguments<'_>) {
         exchange,
         format_args!("{}: {reason}, the next is asked", pool.backend),
     );
-}
-
-/// The address of a member, as variables show it.
-fn address_of(member: &Member) -> Rc<str> {
-    match &member.backend.address {
-        BackendAddress::Unix(path) => format!("unix:{}", path.display()).into(),
-        BackendAddress::Tcp { host, port } => format!("{host}:{port}").into(),
-    }
 }
 
 /// Keeps the content for further members, where requests that one has got are sent to others.

@@ -3,9 +3,10 @@
 use saker_cgi::{Facts, Level, Setting, Variables, push_fields, push_meta_variables};
 use saker_config::model::{Member, PhpValue, Protocol};
 use saker_http::{HeadView, KnownField, field_name::is_alike};
+use saker_net::ShortText;
 use saker_pipeline::{Exchange, Parameters, Script, VariableAdjustment, texts};
 use smallvec::SmallVec;
-use std::{ffi::OsString, io::Write, net::IpAddr, os::unix::ffi::OsStrExt, sync::OnceLock};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, sync::OnceLock};
 
 /// Fills `variables` (used again from request to request). `head`: what is told of the request's,
 /// see [`field_names::told`](crate::field_names::told). `tells_fields`: its fields become variables.
@@ -20,8 +21,7 @@ pub fn fill(
         return fill_with(parameters, exchange, (head, content_length), variables);
     }
     begin(exchange, variables);
-    let mut local = [0; ADDRESS_BYTES_MAX];
-    let local = address_text(exchange.client.local.ip().to_canonical(), &mut local);
+    let local = ShortText::of_address(exchange.client.local.ip().to_canonical());
     let facts = Facts {
         head,
         tells_fields,
@@ -33,7 +33,7 @@ pub fn fill(
         server_signature: &script.server_signature,
         server_software: &script.server_software,
         server_name: &script.server_name,
-        server_addr: local,
+        server_addr: local.as_bytes(),
         server_port: script.server_port,
         server_admin: script.server_admin.as_ref().map(|admin| admin.as_bytes()),
         remote_host: exchange.client.name().map(str::as_bytes),
@@ -95,9 +95,7 @@ fn fill_with(
             hide_chunks(exchange, head, variables);
         }
     }
-    for (name, value) in parameters.values.iter() {
-        variables.push(name, value);
-    }
+    variables.append(&parameters.values);
 }
 
 /// The folder of the context, which mostly is the document root.
@@ -131,47 +129,13 @@ fn add_configured(exchange: &Exchange, variables: &mut Variables) {
 
 /// Content of known length comes without chunks, whatever the client sent.
 fn hide_chunks(exchange: &Exchange, head: HeadView<'_>, variables: &mut Variables) {
+    const NAME: &[u8] = b"HTTP_TRANSFER_ENCODING";
     let mut names = head.fields().map(|(name, _)| name);
-    if !exchange.environment.is_empty() || names.any(|name| is_alike(name, b"transfer-encoding")) {
-        variables.remove(b"HTTP_TRANSFER_ENCODING");
+    if names.any(|name| is_alike(name, b"transfer-encoding"))
+        || exchange.environment.first(NAME).is_some()
+    {
+        variables.remove(NAME);
     }
-}
-
-/// Bytes of the longest address (IPv6 with an IPv4 part).
-const ADDRESS_BYTES_MAX: usize = 45;
-
-/// The address as text, without memory of its own.
-fn address_text(address: IpAddr, text: &mut [u8; ADDRESS_BYTES_MAX]) -> &[u8] {
-    let mut rest = &mut text[..];
-    // It has room for every address.
-    let _ = match address {
-        IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            push_octet(a, &mut rest);
-            for octet in [b, c, d] {
-                let _ = rest.write(b".");
-                push_octet(octet, &mut rest);
-            }
-            Ok(())
-        }
-        IpAddr::V6(address) => write!(rest, "{address}"),
-    };
-    let left = rest.len();
-    &text[..ADDRESS_BYTES_MAX - left]
-}
-
-fn push_octet(octet: u8, out: &mut &mut [u8]) {
-    let digits = [
-        b'0' + octet / 100,
-        b'0' + octet / 10 % 10,
-        b'0' + octet % 10,
-    ];
-    let from = match octet {
-        100.. => 0,
-        10.. => 1,
-        _ => 2,
-    };
-    let _ = out.write(&digits[from..]);
 }
 
 /// Adds the variables that depend on the chosen upstream; the configuration is applied last.
@@ -256,25 +220,4 @@ fn library_path() -> Option<&'static [u8]> {
     PATH.get_or_init(|| std::env::var_os("LD_LIBRARY_PATH"))
         .as_ref()
         .map(|path| path.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_written_as_they_are_shown() {
-        for text in [
-            "0.0.0.0",
-            "9.10.99.100",
-            "255.255.255.255",
-            "::1",
-            "2001:db8::1",
-            "1111:2222:3333:4444:5555:6666:7777:8888",
-        ] {
-            let address: IpAddr = text.parse().expect("an address");
-            let mut room = [0; ADDRESS_BYTES_MAX];
-            assert_eq!(address_text(address, &mut room), text.as_bytes());
-        }
-    }
 }

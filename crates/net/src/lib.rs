@@ -25,6 +25,7 @@ pub mod program;
 pub mod proxy_preface;
 pub mod readiness;
 pub mod refused_calls;
+pub mod short_text;
 pub mod socket_path;
 pub mod spawn_as;
 pub mod steering;
@@ -44,6 +45,7 @@ pub use deadlines::{Deadline, Deadlines};
 pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if_taken};
 pub use network::Network;
 pub use readiness::Readiness;
+pub use short_text::ShortText;
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
 pub use udp::{

@@ -56,6 +56,8 @@ pub fn assemble(
         product: http.conf.core.product(),
         keep_alive: KeepAlive::of(&http.conf),
         reads_content: http.variables.reads_content,
+        reads_attempts: http.variables.reads_attempts,
+        reads_responses: http.variables.reads_responses,
         variables: std::mem::take(&mut http.variables.named),
         tables: std::mem::take(&mut http.tables),
         zones: std::mem::take(&mut http.zones),
@@ -104,6 +106,10 @@ pub fn assemble(
         nginx.servers.push(Arc::new(server));
     }
     check_logs(&nginx, finisher);
+    // Pages may name any variable.
+    let has_ssi = nginx.has_ssi();
+    nginx.reads_attempts |= has_ssi;
+    nginx.reads_responses |= has_ssi;
     (model, nginx)
 }
 

@@ -4,6 +4,7 @@
 //! Caveat: a location inside of another one inherits from it, not from the server.
 
 use crate::{
+    VERSION,
     conf::LocationConf,
     draft::{Draft, DraftOp, ServerDraft},
     error_logs::ErrorLogs,
@@ -12,12 +13,13 @@ use crate::{
         cache::{Zone, cache_use},
         resolver::Found,
         upstream::{Group, UpstreamPool, make, split_url},
-        upstream_conf::{Gateway, HttpVersion, Pass, UpstreamConf},
+        upstream_conf::{Gateway, HttpVersion, Param, Pass, UpstreamConf},
         upstream_rewrites::{Redirect, Rewrite},
     },
     server::Server,
     settings::settings,
     values::size,
+    variables::{Builtin, Variable},
 };
 use saker_nginx_syntax::{Directive, Report};
 use saker_pipeline::{ProxyOptions, Trust};
@@ -143,6 +145,7 @@ impl Finisher<'_> {
             options: Arc::new(options(own, pass)),
             redirects: redirects(own, pass, name, kind).into(),
             cache: None,
+            params: params(own, conf),
         };
         let ignored = own.ignored.as_deref().unwrap_or_default();
         let prefix = pass.gateway.prefix();
@@ -194,6 +197,27 @@ impl Finisher<'_> {
         proxied.host = url.authority.into();
         Some(proxied)
     }
+}
+
+/// Returns what upstreams of a location are told, with the values that are known beforehand.
+fn params(own: &UpstreamConf, conf: &LocationConf) -> Arc<[Param]> {
+    let root = conf
+        .core
+        .root
+        .as_ref()
+        .and_then(|root| root.text.constant());
+    let known = |variable: &Variable| match variable {
+        Variable::Builtin(Builtin::DocumentRoot) => root.map(Into::into),
+        Variable::Builtin(Builtin::NginxVersion) => Some(VERSION.as_bytes().into()),
+        _ => None,
+    };
+    let params = own.params.as_deref().unwrap_or_default().iter();
+    params
+        .map(|param| Param {
+            value: param.value.with_known(known),
+            ..param.clone()
+        })
+        .collect()
 }
 
 /// Returns the options for requests to an upstream.

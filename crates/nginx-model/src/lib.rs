@@ -39,3 +39,6 @@ pub use process::Process;
 pub use server::{Nginx, Server};
 pub use setup::Setup;
 pub use text::{Part, Text};
+
+/// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).
+pub const VERSION: &str = "1.31.0";

@@ -11,7 +11,7 @@ use crate::{
         body::BodyFiles,
         cache::CacheUse,
         rewrite::{Condition, Statement},
-        upstream_conf::{Gateway, Store},
+        upstream_conf::{Gateway, Param, Store},
         upstream_rewrites::Rewrite,
     },
     text::Text,
@@ -96,6 +96,8 @@ pub struct Proxied {
     /// Replacements in `Location` and `Refresh`.
     pub redirects: Arc<[Rewrite]>,
     pub cache: Option<Arc<CacheUse>>,
+    /// Fields or parameters for the upstream. Values that do not differ between requests are written out.
+    pub params: Arc<[Param]>,
 }
 
 impl Location {

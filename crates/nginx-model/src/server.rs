@@ -92,6 +92,10 @@ pub struct Nginx {
     pub default_root: PathBuf,
     /// Something refers to `$request_body`.
     pub reads_content: bool,
+    /// Something may refer to a variable about the members that were asked.
+    pub reads_attempts: bool,
+    /// Something may refer to fields of responses.
+    pub reads_responses: bool,
     /// The client's address is settled when the server is known, or the location.
     pub settles_clients: bool,
     /// `Server` of responses, from which locations may differ.
@@ -132,6 +136,17 @@ impl Nginx {
             let mut writes = false;
             server.each_location(&mut |location| writes |= location.writes_files());
             writes
+        })
+    }
+
+    /// Returns true if pages may have commands of SSI.
+    pub fn has_ssi(&self) -> bool {
+        self.servers.iter().any(|server| {
+            let mut has_any = false;
+            server.each_location(&mut |location| {
+                has_any |= location.conf.filters.ssi == Some(true);
+            });
+            has_any
         })
     }
 

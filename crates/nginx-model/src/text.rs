@@ -65,6 +65,29 @@ impl Text {
         self.constant().map(|_| &*self.source)
     }
 
+    /// Returns the text with the values of variables that are known beforehand.
+    pub fn with_known(&self, known: impl Fn(&Variable) -> Option<Box<[u8]>>) -> Text {
+        let mut parts: Vec<Part> = Vec::new();
+        for part in &self.parts {
+            let value = match part {
+                Part::Literal(text) => Some(text.clone()),
+                Part::Variable(variable) => known(variable),
+                Part::Capture(_) => None,
+            };
+            match (value, parts.last_mut()) {
+                (Some(value), Some(Part::Literal(before))) => {
+                    *before = [&**before, &value].concat().into();
+                }
+                (Some(value), _) => parts.push(Part::Literal(value)),
+                (None, _) => parts.push(part.clone()),
+            }
+        }
+        Text {
+            parts: parts.into(),
+            source: self.source.clone(),
+        }
+    }
+
     /// Returns a text without variables, whatever characters it has.
     pub fn literal(text: &str) -> Text {
         let mut parts = Vec::new();
@@ -105,7 +128,9 @@ fn is_name_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::variables::Builtin;
 
     fn shown(source: &str) -> String {
         let mut variables = Variables::default();
@@ -121,6 +146,23 @@ mod tests {
                 })
                 .collect(),
         }
+    }
+
+    #[test]
+    fn what_is_known_beforehand_joins_the_text_around_it() {
+        let mut variables = Variables::default();
+        let text = Text::compile("a${uri}b$host-$1", &mut variables).unwrap();
+        let known = |value: &'static [u8]| {
+            move |variable: &Variable| match variable {
+                Variable::Builtin(Builtin::Uri) => Some(value.into()),
+                _ => None,
+            }
+        };
+        let all = text.with_known(known(b"/x"));
+        assert_eq!(all.parts[0], Part::Literal(b"a/xb"[..].into()));
+        assert_eq!((all.parts.len(), &all.source), (4, &text.source));
+        let none = text.with_known(|_| None);
+        assert_eq!(none, text);
     }
 
     #[test]

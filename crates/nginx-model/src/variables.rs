@@ -262,6 +262,27 @@ pub struct Variables {
     of_streams: bool,
     /// Something refers to `$request_body`.
     pub reads_content: bool,
+    /// Something refers to a variable about the members that were asked.
+    pub reads_attempts: bool,
+    /// Something refers to fields of responses.
+    pub reads_responses: bool,
+}
+
+impl Builtin {
+    /// True for `$upstream_addr` and its kin: one value for each member that was asked.
+    pub fn is_of_attempts(self) -> bool {
+        matches!(
+            self,
+            Builtin::UpstreamAddr
+                | Builtin::UpstreamStatus
+                | Builtin::UpstreamConnectTime
+                | Builtin::UpstreamHeaderTime
+                | Builtin::UpstreamResponseTime
+                | Builtin::UpstreamResponseLength
+                | Builtin::UpstreamBytesSent
+                | Builtin::UpstreamBytesReceived
+        )
+    }
 }
 
 impl Variables {
@@ -283,7 +304,14 @@ impl Variables {
             true => SessionVariable::known(&lower).map(Variable::Session),
             false => Variable::known(&lower),
         };
-        self.reads_content |= known == Some(Variable::Builtin(Builtin::RequestBody));
+        if let Some(Variable::Builtin(builtin)) = known {
+            self.reads_content |= builtin == Builtin::RequestBody;
+            self.reads_attempts |= builtin.is_of_attempts();
+        }
+        self.reads_responses |= matches!(
+            known,
+            Some(Variable::SentField(_) | Variable::UpstreamField(_) | Variable::UpstreamCookie(_))
+        );
         match known {
             // Names of arguments and cookies are compared regardless of case.
             Some(variable) => variable,

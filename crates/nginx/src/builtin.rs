@@ -5,11 +5,11 @@
 //! items for it.
 //! Out of scope: fields, arguments, and cookies (`evaluate`).
 
-use crate::{files, request::Request, user_id};
+use crate::{VERSION, files, request::Request, user_id};
 use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
 use saker_http::{KnownField, basic_credentials};
-use saker_net::proxy_preface;
+use saker_net::{ShortText, proxy_preface};
 use saker_nginx_model::{modules::filters::UserId, values::size, variables::Builtin};
 use saker_page_cache::keyed::KeyedResult;
 use saker_pipeline::{Client, local_time, template};
@@ -18,62 +18,111 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
+/// A value, if it needs no memory of its own.
+pub enum Held<'r> {
+    /// It lies in the request, its server, or its location.
+    Text(&'r [u8]),
+    Short(ShortText),
+    /// The variable has no value.
+    Nothing,
+    /// It has to be made.
+    Made,
+}
+
+impl<'r> From<Option<&'r [u8]>> for Held<'r> {
+    fn from(value: Option<&'r [u8]>) -> Held<'r> {
+        value.map_or(Held::Nothing, Held::Text)
+    }
+}
+
 impl Request<'_> {
-    /// Returns the value of a variable that lies in the request or its server as it is; `None`: it is
-    /// another one, or has none.
-    pub fn held(&mut self, builtin: Builtin) -> Option<&[u8]> {
+    /// Returns the value of a variable that needs no memory.
+    pub fn held(&mut self, builtin: Builtin) -> Held<'_> {
         let version = self.exchange.head.view().version().as_str().as_bytes();
         match builtin {
-            Builtin::Args | Builtin::QueryString | Builtin::RequestUri => self.depends_on_query(),
-            Builtin::Scheme => self.depends_on(Dependency::Scheme),
+            Builtin::Args | Builtin::QueryString | Builtin::RequestUri | Builtin::IsArgs => {
+                self.depends_on_query();
+            }
+            Builtin::Scheme | Builtin::Https => self.depends_on(Dependency::Scheme),
             Builtin::ServerProtocol => self.depends_on_value(RequestPart::Version, Some(version)),
-            Builtin::RemoteAddr => self.depends_on_request(),
+            Builtin::RemoteAddr | Builtin::RemotePort | Builtin::ServerAddr => {
+                self.depends_on_request();
+            }
+            Builtin::RequestMethod if !self.is_settled() => drop(self.method()),
             _ => {}
         }
         let exchange = &*self.exchange;
+        let head = exchange.head.view();
+        let words = |is_so: bool, so: &'static [u8], not: &'static [u8]| {
+            Held::Text(if is_so { so } else { not })
+        };
         match builtin {
             // A request that was refused before has none.
-            Builtin::Uri | Builtin::DocumentUri => {
-                Some(exchange.path.as_slice()).filter(|path| !path.is_empty())
+            Builtin::Uri | Builtin::DocumentUri if exchange.path.is_empty() => Held::Made,
+            Builtin::Uri | Builtin::DocumentUri => Held::Text(&exchange.path),
+            Builtin::Args | Builtin::QueryString => exchange.query.as_deref().into(),
+            Builtin::IsArgs => {
+                let query = exchange.query.as_deref().unwrap_or_default();
+                words(!query.is_empty(), b"?", b"")
             }
-            Builtin::Args | Builtin::QueryString => exchange.query.as_deref(),
-            Builtin::RequestUri => Some(exchange.head.view().target()),
-            Builtin::Host => Some(self.host()),
-            Builtin::Scheme => Some(match exchange.client.secure {
-                true => b"https",
-                false => b"http",
-            }),
-            Builtin::ServerName => Some(self.state.server.name.as_bytes()),
-            Builtin::ServerProtocol => Some(version),
-            Builtin::RemoteAddr => Some(self.remote_address()),
-            _ => None,
+            Builtin::RequestUri => Held::Text(head.target()),
+            Builtin::RequestMethod => Held::Text(head.method_token()),
+            Builtin::Host => Held::Text(self.host()),
+            Builtin::Scheme => words(exchange.client.secure, b"https", b"http"),
+            Builtin::Https => words(exchange.client.secure, b"on", b""),
+            Builtin::ServerName => Held::Text(self.state.server.name.as_bytes()),
+            Builtin::ServerProtocol => Held::Text(version),
+            Builtin::RemoteAddr => Held::Text(self.remote_address()),
+            // A proxy may tell the address alone.
+            Builtin::RemotePort => match exchange.client.address.port() {
+                0 => Held::Nothing,
+                port => Held::Short(ShortText::of_number(port.into())),
+            },
+            Builtin::ServerPort => {
+                let port = exchange.client.local.port();
+                Held::Short(ShortText::of_number(port.into()))
+            }
+            Builtin::ServerAddr => {
+                let address = exchange.client.local.ip().to_canonical();
+                Held::Short(ShortText::of_address(address))
+            }
+            Builtin::DocumentRoot => self.constant_root().map_or(Held::Made, Held::Text),
+            Builtin::FastcgiScriptName => files::whole_script(self).map_or(Held::Made, Held::Text),
+            Builtin::NginxVersion => Held::Text(VERSION.as_bytes()),
+            Builtin::ContentType => self.held_field("content-type"),
+            Builtin::ContentLength => self.held_field("content-length"),
+            _ => Held::Made,
         }
+    }
+
+    /// The value of a field of one line, where nothing has to be recorded.
+    fn held_field<'r>(&'r self, name: &'static str) -> Held<'r> {
+        let mut lines = self.exchange.head.view().all(name);
+        match (lines.next(), lines.next()) {
+            (first, None) if self.is_settled() => first.into(),
+            _ => Held::Made,
+        }
+    }
+
+    /// The document root, if it has no variables.
+    fn constant_root(&self) -> Option<&[u8]> {
+        let root = self.state.location.conf.core.root.as_ref()?;
+        root.text.constant()
     }
 
     /// Returns the value of a built-in variable; `None`: it has none.
     pub fn builtin(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
-        if let Some(value) = self.held(builtin) {
-            return Some(value.to_vec());
+        match self.held(builtin) {
+            Held::Text(value) => Some(value.to_vec()),
+            Held::Short(value) => Some(value.as_bytes().to_vec()),
+            Held::Nothing => None,
+            Held::Made => self.made(builtin),
         }
+    }
+
+    /// Returns a value that has to be made.
+    pub fn made(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
         match builtin {
-            Builtin::Args | Builtin::QueryString => None,
-            Builtin::IsArgs => {
-                self.depends_on_query();
-                let has_args = self
-                    .exchange
-                    .query
-                    .as_ref()
-                    .is_some_and(|query| !query.is_empty());
-                Some(if has_args { b"?".to_vec() } else { Vec::new() })
-            }
-            Builtin::Https => {
-                self.depends_on(Dependency::Scheme);
-                Some(match self.exchange.client.secure {
-                    true => b"on".to_vec(),
-                    false => Vec::new(),
-                })
-            }
-            Builtin::RequestMethod => Some(self.method()),
             Builtin::DocumentRoot => {
                 let root = files::root(self);
                 Some(root.as_os_str().as_bytes().to_vec())
@@ -123,9 +172,7 @@ impl Request<'_> {
                 })
             }
             Builtin::Hostname => Some(hostname()),
-            Builtin::NginxVersion => Some(crate::VERSION.as_bytes().to_vec()),
             Builtin::Pid => Some(std::process::id().to_string().into_bytes()),
-            Builtin::ServerPort => Some(self.exchange.client.local.port().to_string().into_bytes()),
             Builtin::RequestBodyFile => {
                 self.depends_on_request();
                 let file = self.state.body_file.as_ref();
@@ -229,13 +276,7 @@ impl Request<'_> {
             Builtin::ProxyProtocolPort => text(&client.preface.as_ref()?.source.port()),
             Builtin::ProxyProtocolServerAddr => text(&client.preface.as_ref()?.destination.ip()),
             Builtin::ProxyProtocolServerPort => text(&client.preface.as_ref()?.destination.port()),
-            // A proxy may tell the address alone.
-            Builtin::RemotePort => match client.address.port() {
-                0 => None,
-                port => text(&port),
-            },
             Builtin::RemoteUser => self.remote_user(),
-            Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
             Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),

@@ -4,7 +4,7 @@
 //! Caveat: values of maps are kept for the request, as in nginx, unless they are volatile.
 //! Out of scope: built-in variables (`builtin`).
 
-use crate::{pages, request::Request};
+use crate::{builtin::Held, pages, request::Request};
 use saker_ap_expr::{RequestPart, Subnet};
 use saker_config::model::Underscores;
 use saker_http::{Fields, HeadView};
@@ -60,27 +60,26 @@ impl Request<'_> {
                         write(&value, out);
                     }
                 }
-                Part::Variable(variable) => match self.held_variable(variable) {
-                    Some(value) => write(value, out),
-                    None => {
-                        if let Some(value) = self.variable(variable) {
+                Part::Variable(Variable::Builtin(builtin)) => match self.held(*builtin) {
+                    Held::Text(value) => write(value, out),
+                    Held::Short(value) => write(value.as_bytes(), out),
+                    Held::Nothing => {}
+                    Held::Made => {
+                        if let Some(value) = self.made(*builtin) {
                             write(&value, out);
                         }
                     }
                 },
+                Part::Variable(variable) => {
+                    if let Some(value) = self.variable(variable) {
+                        write(&value, out);
+                    }
+                }
             }
             if out.len() - from > TEXT_BYTES_MAX {
                 self.state.has_failed = true;
                 return out.truncate(from);
             }
-        }
-    }
-
-    /// Returns a value that needs no memory of its own.
-    fn held_variable(&mut self, variable: &Variable) -> Option<&[u8]> {
-        match variable {
-            Variable::Builtin(builtin) => self.held(*builtin),
-            _ => None,
         }
     }
 
@@ -142,7 +141,12 @@ impl Request<'_> {
 
     /// Takes the response, which tables may now depend on.
     pub fn take_response(&mut self, status: u16, fields: &Fields) {
-        self.state.response = Some((status, fields.clone()));
+        let fields = match self.nginx.reads_responses {
+            true => fields.clone(),
+            // Nothing asks for more than the status.
+            false => Fields::new(),
+        };
+        self.state.response = Some((status, fields));
         let variables = &self.nginx.variables;
         for (value, variable) in self.state.values.iter_mut().zip(variables) {
             if !matches!(

@@ -30,6 +30,18 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     Path::new(OsStr::from_bytes(bytes)).to_owned()
 }
 
+/// Appends the document root of the location; of an alias its text.
+pub fn append_root(request: &mut Request<'_>, out: &mut Vec<u8>) {
+    let location = std::sync::Arc::clone(&request.state.location);
+    match &location.conf.core.root {
+        Some(root) => match root.text.constant() {
+            Some(text) => out.extend_from_slice(text),
+            None => out.extend_from_slice(&request.text(&root.text)),
+        },
+        None => out.extend_from_slice(request.nginx.default_root.as_os_str().as_bytes()),
+    }
+}
+
 /// Maps a path to a file. `None`: it has none.
 pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
     let location = std::sync::Arc::clone(&request.state.location);
@@ -125,6 +137,15 @@ pub fn script_name(request: &mut Request<'_>) -> Vec<u8> {
         path.extend_from_slice(&index);
     }
     path
+}
+
+/// Returns the path, if it is that of the script as it stands.
+pub fn whole_script<'r>(request: &'r Request<'_>) -> Option<&'r [u8]> {
+    let location = &request.state.location;
+    let conf = location.conf.upstreams.of(Gateway::FastCgi);
+    let path = &request.exchange.path;
+    let is_whole = conf.split_path.is_none() && (!path.ends_with(b"/") || conf.index.is_none());
+    is_whole.then_some(path)
 }
 
 /// Splits the path into script and path info (`fastcgi_split_path_info`).

@@ -75,12 +75,14 @@ fn is_for_request(request: &mut Request<'_>, added: Added) -> bool {
     suits(request, &fields)
 }
 
+/// Returns true if the head of an upstream's response decides.
+pub fn asks_response(request: &mut Request<'_>) -> bool {
+    let codings = &request.exchange.routing.settings.compression.codings;
+    codings.contains(&CompressionCoding::Gzip) && request.field("via").is_some()
+}
+
 /// Takes gzip from the settings, if the head of an upstream's response says so.
 pub fn apply_to_response(request: &mut Request<'_>, fields: &Fields) {
-    let codings = &request.exchange.routing.settings.compression.codings;
-    if !codings.contains(&CompressionCoding::Gzip) || request.field("via").is_none() {
-        return;
-    }
     let location = Arc::clone(&request.state.location);
     if !location.conf.gzip.proxies(Proxied::Any) && !suits(request, fields) {
         switch_off(request);

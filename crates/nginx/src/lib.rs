@@ -67,7 +67,7 @@ mod user_id;
 pub use body_filters::BodyFilter;
 pub use response::ResponseFilter;
 pub use rules::{FrontEnd, NginxRules};
-pub use saker_nginx_model::{Loaded, Process, Setup, load};
+pub use saker_nginx_model::{Loaded, Process, Setup, VERSION, load};
 pub use saker_nginx_syntax::{
     OnDisk,
     convert::{Conversion, convert},
@@ -75,6 +75,3 @@ pub use saker_nginx_syntax::{
 pub use stream::NginxStreamRules;
 pub use stub_status::{Count, ServerCounts};
 pub use subrequest::Filters;
-
-/// The version of nginx whose documentation the front end follows (`$nginx_version`, `-v`).
-pub const VERSION: &str = "1.31.0";

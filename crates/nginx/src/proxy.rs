@@ -11,7 +11,7 @@ use crate::{
     request::Request,
     sticky,
 };
-use saker_cgi::memcached;
+use saker_cgi::{Variables, memcached};
 use saker_config::model::{Backend, Upstream};
 use saker_http::{Method, Status};
 use saker_nginx_model::{
@@ -25,8 +25,8 @@ use saker_nginx_model::{
     variables::Variable,
 };
 use saker_pipeline::{
-    CallNames, Chunk, NameValues, Parameters, ProxyOptions, Response, Script, UpstreamRequest,
-    UpstreamTarget, Verdict,
+    CallNames, Chunk, Parameters, ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
+    Verdict,
 };
 use saker_telemetry::message::{self, Level};
 use std::{num::NonZeroU64, sync::Arc};
@@ -111,7 +111,7 @@ fn told(
 ) -> Result<Option<Box<Script>>, Status> {
     match proxied.gateway {
         Gateway::Proxy | Gateway::Grpc => {
-            set_fields(request, proxied, conf, upstream);
+            set_fields(request, proxied, upstream);
             Ok(None)
         }
         Gateway::Memcached => {
@@ -122,7 +122,7 @@ fn told(
             let script = value_wanted(request).ok_or(Status::INTERNAL_SERVER_ERROR)?;
             Ok(Some(Box::new(script)))
         }
-        _ => Ok(Some(script(request, conf, memory))),
+        _ => Ok(Some(script(request, proxied, conf, memory))),
     }
 }
 
@@ -131,7 +131,10 @@ fn choose_by(request: &mut Request<'_>, name: &str) {
     let groups = &request.nginx.groups;
     let group = groups.iter().find(|group| *group.name == *name);
     request.state.upstream = Some(name.into());
-    request.exchange.upstream.attempts.record();
+    let is_bound = group.is_some_and(|group| group.sticky.is_some());
+    if request.nginx.reads_attempts || is_bound {
+        request.exchange.upstream.attempts.record();
+    }
     let Some(group) = group else {
         return;
     };
@@ -382,15 +385,10 @@ fn with_query(request: &Request<'_>, mut target: Vec<u8>) -> Vec<u8> {
 }
 
 /// Gives the request the fields of `proxy_set_header`.
-fn set_fields(
-    request: &mut Request<'_>,
-    proxied: &Proxied,
-    conf: &UpstreamConf,
-    upstream: &Upstream,
-) {
+fn set_fields(request: &mut Request<'_>, proxied: &Proxied, upstream: &Upstream) {
     let mut own = std::mem::take(&mut request.exchange.upstream.own_fields);
     own.clear();
-    let params = conf.params.as_deref().unwrap_or_default();
+    let params = &proxied.params;
     let has = |name: &str| {
         params
             .iter()
@@ -413,7 +411,7 @@ fn set_fields(
         });
     }
     request.exchange.upstream.closes = false;
-    for param in params {
+    for param in params.iter() {
         if param.name.eq_ignore_ascii_case("connection") {
             let value = request.text(&param.value);
             let mut words = value.split(|byte| *byte == b',');
@@ -450,10 +448,8 @@ fn value_wanted(request: &mut Request<'_>) -> Option<Script> {
     let variables = &request.nginx.variables;
     let number = variables.iter().position(|known| *known.name == *KEY)?;
     let key = request.variable(&Variable::Named(number))?;
-    let mut values = NameValues::default();
-    values.push(memcached::KEY, |value| {
-        value.extend_from_slice(&pages::escape_word(&key));
-    });
+    let mut values = Variables::new();
+    values.push(memcached::KEY.as_bytes(), &pages::escape_word(&key));
     Some(Script {
         path: request.exchange.path.clone(),
         parameters: Some(Parameters {
@@ -470,6 +466,7 @@ const KEY: &str = "memcached_key";
 /// Returns the parameters of a program. Takes over the memory of another call's, and nothing else.
 fn script(
     request: &mut Request<'_>,
+    proxied: &Proxied,
     conf: &UpstreamConf,
     memory: Option<Box<Script>>,
 ) -> Box<Script> {
@@ -477,17 +474,27 @@ fn script(
     let before = std::mem::take(&mut *script);
     let mut values = before.parameters.map(|own| own.values).unwrap_or_default();
     values.clear();
-    for param in conf.params.as_deref().unwrap_or_default() {
+    for param in proxied.params.iter() {
+        let name = param.name.as_bytes();
+        if let Some(text) = param.value.constant() {
+            if !text.is_empty() || !param.if_not_empty {
+                values.push(name, text);
+            }
+            continue;
+        }
         let write = |value: &mut Vec<u8>| request.append_text(&param.value, value, append);
         match param.if_not_empty {
-            true => values.push_filled(&param.name, write),
-            false => values.push(&param.name, write),
+            true => values.push_filled(name, write),
+            false => values.push_with(name, write),
         }
     }
     let (mut filename, mut path) = (before.filename, before.path);
     filename.clear();
-    filename.extend_from_slice(files::root(request).as_os_str().as_encoded_bytes());
-    filename.extend_from_slice(&files::script_name(request));
+    files::append_root(request, &mut filename);
+    match files::whole_script(request) {
+        Some(script) => filename.extend_from_slice(script),
+        None => filename.extend_from_slice(&files::script_name(request)),
+    }
     path.clone_from(&request.exchange.path);
     (script.filename, script.path) = (filename, path);
     script.parameters = Some(Parameters {

@@ -63,7 +63,7 @@ impl<'e> Request<'e> {
     }
 
     /// Returns true if further tests make no difference, and are not shown.
-    fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.depends_on_request && self.exchange.log.trace.is_none()
     }
 

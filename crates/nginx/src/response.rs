@@ -497,7 +497,7 @@ fn edit_built(request: &mut Request<'_>, response: &mut Response) {
         absolute_location(request, &location, response);
     }
     let (status, now) = (response.status, request.exchange.now);
-    if location.conf.upstreams.pass.is_some() {
+    if location.conf.upstreams.pass.is_some() && gzip::asks_response(request) {
         let mut fields = response.fields().clone();
         evaluate(request).apply(status, now, None, &mut fields);
         gzip::apply_to_response(request, &fields);

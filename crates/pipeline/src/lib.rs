@@ -107,7 +107,7 @@ pub use traits::{
     Handled, Handler, Permission,
 };
 pub use tunnel::Tunnel;
-pub use upstream_attempts::{AttemptCounts, AttemptValue, UpstreamAttempts};
+pub use upstream_attempts::{AttemptAddress, AttemptCounts, AttemptValue, UpstreamAttempts};
 pub use upstream_request::{
     CallNames, Parameters, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
     UpstreamTarget, Via,

@@ -1,5 +1,4 @@
-//! Names and values that rules make for one request to an upstream: fields in place of the client's,
-//! and parameters of a program.
+//! Names and values that rules make for one request to an upstream, in place of the client's fields.
 //!
 //! Called by: front ends whose rules make them for each request; the gateway, which writes them
 //! behind the client's own.
@@ -30,11 +29,6 @@ impl NameValues {
         self.bytes.is_empty()
     }
 
-    /// Bytes of memory.
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
-
     /// Adds a name, and the value that `write` appends to what it gets.
     pub fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.is_empty() {
@@ -49,15 +43,6 @@ impl NameValues {
         let value = self.bytes.len().saturating_sub(value_at);
         if let Some(place) = self.bytes.get_mut(at..at + LENGTH) {
             place.copy_from_slice(&length(value));
-        }
-    }
-
-    /// The same, unless the value is empty.
-    pub fn push_filled(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        let at = self.bytes.len();
-        self.push(name, write);
-        if self.bytes.len() == at + LENGTHS + name.len() {
-            self.bytes.truncate(at);
         }
     }
 
@@ -120,11 +105,6 @@ mod tests {
             (all.first("HOST"), all.first("expect")),
             (Some(&b"one"[..]), Some(&b""[..]))
         );
-        let before = all.clone();
-        all.push_filled("Empty", |_| ());
-        assert_eq!(all, before);
-        all.push_filled("Filled", |value| value.push(b'1'));
-        assert_eq!(all.iter().last(), Some((&b"Filled"[..], &b"1"[..])));
         all.clear();
         assert!(all.is_empty() && all.first("Host").is_none());
     }

@@ -5,18 +5,19 @@
 //! Caveat: recorded only for rules that ask for it ([`UpstreamAttempts::record`]). What is counted
 //! while the response passes is known in full when it has.
 
+use saker_config::model::{Backend, BackendAddress};
 use saker_http::Status;
 use std::{
     cell::{Cell, RefCell},
-    fmt::Write as _,
+    fmt::{self, Write as _},
     rc::Rc,
+    sync::Arc,
 };
 
 /// One member that was asked.
 #[derive(Clone, Debug)]
 pub struct UpstreamAttempt {
-    /// `HOST:PORT`, or `unix:PATH`.
-    pub address: Rc<str>,
+    pub address: AttemptAddress,
     /// Its name in sessions.
     pub route: Option<Box<str>>,
     pub begun_ns: u64,
@@ -29,6 +30,26 @@ pub struct UpstreamAttempt {
     pub is_of_next_call: bool,
     /// The first one to be counted of the exchange with the member.
     pub counts: Rc<AttemptCounts>,
+}
+
+/// The address of a member, shown as `HOST:PORT` or `unix:PATH`.
+#[derive(Clone, Debug)]
+pub enum AttemptAddress {
+    Backend(Arc<Backend>),
+    /// No member could be asked: the name of all.
+    Group(Box<str>),
+}
+
+impl fmt::Display for AttemptAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttemptAddress::Group(name) => f.write_str(name),
+            AttemptAddress::Backend(backend) => match &backend.address {
+                BackendAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+                BackendAddress::Tcp { host, port } => write!(f, "{host}:{port}"),
+            },
+        }
+    }
 }
 
 /// Counts of bytes that pass while the member is talked to.
@@ -86,7 +107,7 @@ impl UpstreamAttempts {
 
     pub fn begin(
         &self,
-        address: impl FnOnce() -> Rc<str>,
+        address: impl FnOnce() -> AttemptAddress,
         route: Option<&str>,
         now_ns: impl FnOnce() -> u64,
     ) {
@@ -188,7 +209,7 @@ impl UpstreamAttempt {
         };
         let mut number = |count: &Cell<u64>| _ = write!(text, "{}", count.get());
         match value {
-            AttemptValue::Address => text.push_str(&self.address),
+            AttemptValue::Address => _ = write!(text, "{}", self.address),
             AttemptValue::Status => match self.status {
                 Some(status) => _ = write!(text, "{}", status.0),
                 None => text.push('-'),
@@ -210,17 +231,21 @@ mod tests {
     #[test]
     fn separators_tell_members_from_calls() {
         let mut attempts = UpstreamAttempts::default();
-        attempts.begin(|| "unseen".into(), None, || 0);
+        attempts.begin(|| AttemptAddress::Group("unseen".into()), None, || 0);
         attempts.record();
         assert_eq!(attempts.text(AttemptValue::Address), None);
-        attempts.begin(|| "a:1".into(), None, || 1_000_000);
+        attempts.begin(|| AttemptAddress::Group("a:1".into()), None, || 1_000_000);
         attempts.fail(Status::BAD_GATEWAY, || 3_000_000);
-        attempts.begin(|| "b:1".into(), None, || 4_000_000);
+        attempts.begin(|| AttemptAddress::Group("b:1".into()), None, || 4_000_000);
         attempts.answer(Status::OK, || 9_000_000);
         attempts.record();
-        attempts.begin(|| "stale:1".into(), None, || 9_000_000);
+        attempts.begin(
+            || AttemptAddress::Group("stale:1".into()),
+            None,
+            || 9_000_000,
+        );
         attempts.forget();
-        attempts.begin(|| "c:1".into(), None, || 9_000_000);
+        attempts.begin(|| AttemptAddress::Group("c:1".into()), None, || 9_000_000);
         let text = |value| attempts.text(value).unwrap();
         assert_eq!(text(AttemptValue::Address), "a:1, b:1 : c:1");
         assert_eq!(text(AttemptValue::Status), "502, 200 : -");

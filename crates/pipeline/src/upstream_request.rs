@@ -5,7 +5,8 @@
 //! Caveat: it is incomplete without its exchange.
 //! Out of scope: everything that the exchange already has (fields, client, environment variables).
 
-use crate::{NameValues, script_log::ScriptLog};
+use crate::script_log::ScriptLog;
+use saker_cgi::Variables;
 use saker_config::model::{PhpValue, ProgramUser, ProxyTerms, SendFiles, Upstream};
 use std::{borrow::Cow, num::NonZeroU64, path::PathBuf, sync::Arc, time::Duration};
 
@@ -98,7 +99,7 @@ pub struct Script {
 /// Parameters that rules have made for a request (`fastcgi_param`).
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
-    pub values: NameValues,
+    pub values: Variables,
     /// Fields of the request become variables in front of them, but for those that `values` has.
     pub passes_fields: bool,
 }

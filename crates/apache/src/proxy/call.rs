@@ -57,6 +57,9 @@ pub fn pass_on(
     if exchange.head.view().method() == Method::Connect {
         return tunnel(exchange, host, &proxied.url);
     }
+    if pass_on_again(rules, exchange, host, local, proxied) {
+        return Verdict::Pass;
+    }
     let target = match target(rules, exchange, host, &proxied.url) {
         Ok(target) => target,
         Err(status) => return Verdict::Answer(Response::new(status)),
@@ -100,21 +103,15 @@ pub fn again(
     host: &Host,
     local: &Arc<DirConfig>,
 ) -> bool {
-    let Some(decision) = &exchange.cache.decision else {
-        return false;
-    };
     let view = exchange.head.view();
     // HTTP/2 has variables of its own.
     let is_plain = view.version() <= Version::Http11
         && view.first("max-forwards").is_none()
-        && host.proxy.forwards_max.is_none()
-        && exchange.routing.path_info.is_empty()
-        && !manner::interpolates(local)
-        && rules.found_at_change.get() == balancers::changes();
+        && host.proxy.forwards_max.is_none();
     if !is_plain {
         return false;
     }
-    let Some(mut call) = decision.take_request() else {
+    let Some(mut call) = earlier(rules, exchange, local) else {
         return false;
     };
     // Connections to one listener may have come to different ports (PROXY protocol).
@@ -127,15 +124,55 @@ pub fn again(
     }) else {
         return false;
     };
-    if !matches!(call.to, UpstreamTarget::Upstream(_)) {
-        return false;
-    }
     let led_from = peek(exchange).and_then(|state| state.led_from.as_ref());
     script.redirect_query = led_from.and_then(|(_, query)| query.clone());
     call.target = call::target_of(exchange);
     exchange.upstream.call = Some(call);
     name_uri(exchange, host);
     true
+}
+
+/// Leaves the call of an earlier request that was passed on by the same decision, as [`again`].
+fn pass_on_again(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &Arc<DirConfig>,
+    proxied: &Proxied,
+) -> bool {
+    let query = exchange.query.as_deref();
+    if proxied.encoding == Encoding::Whole || !query.is_none_or(canonical::is_clean) {
+        return false;
+    }
+    let Some(mut call) = earlier(rules, exchange, local).filter(|call| call.script.is_none())
+    else {
+        return false;
+    };
+    // The path has no `?` of its own.
+    let path = call.target.iter().position(|byte| *byte == b'?');
+    call.target.truncate(path.unwrap_or(call.target.len()));
+    if let Some(query) = query {
+        call.target.push(b'?');
+        call.target.extend_from_slice(query);
+    }
+    call.names = names(exchange, host, &call.manner);
+    exchange.upstream.call = Some(call);
+    true
+}
+
+/// The upstream request of an earlier request that followed the same decision, unless upstreams have
+/// changed since.
+fn earlier(
+    rules: &ApacheRules,
+    exchange: &Exchange,
+    local: &Arc<DirConfig>,
+) -> Option<Box<UpstreamRequest>> {
+    let decision = exchange.cache.decision.as_ref()?;
+    let is_plain = exchange.routing.path_info.is_empty()
+        && !manner::interpolates(local)
+        && rules.found_at_change.get() == balancers::changes();
+    let call = decision.take_request().filter(|_| is_plain)?;
+    matches!(call.to, UpstreamTarget::Upstream(_)).then_some(call)
 }
 
 /// CONNECT: bytes pass both ways, whatever they are.
@@ -244,17 +281,17 @@ fn protocol(target: &Target) -> Option<Protocol> {
 
 /// `proxy-fcgi-pathinfo` and its kin: what of the path follows the script.
 pub fn find_path_info(exchange: &mut Exchange) {
-    let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) else {
+    let Some(proxied) = peek(exchange).and_then(|state| state.proxied.as_ref()) else {
         return;
     };
     let name: &[u8] = match proxied.url.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case(b"scgi:") => b"proxy-scgi-pathinfo",
         _ => b"proxy-fcgi-pathinfo",
     };
-    let (Some(kind), Some((_, path))) = (
-        exchange.environment.first(name),
-        canonical::split(&proxied.url),
-    ) else {
+    let Some(kind) = exchange.environment.first(name) else {
+        return;
+    };
+    let Some((_, path)) = canonical::split(&proxied.url) else {
         return;
     };
     let dot = match kind.to_ascii_lowercase().as_slice() {

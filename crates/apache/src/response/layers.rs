@@ -218,7 +218,7 @@ fn finish(always: Fields, drivers: Vec<(String, Vec<u8>)>, fields: &mut Fields) 
 }
 
 /// Names in Vary are sent once each, as in Apache, however many rules have added them.
-fn without_repetitions(fields: &mut Fields) {
+pub fn without_repetitions(fields: &mut Fields) {
     let Some(value) = fields.first("Vary") else {
         return;
     };

@@ -237,6 +237,10 @@ impl ResponseRules {
             .local_or_url()
             .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
         let way = way(exchange, response.status, &own);
+        if is_untouched(&own, &local, host, response) {
+            layers::without_repetitions(response.fields_mut());
+            return Ok(true);
+        }
         let is_page = has_filter(&own, &local, catalog::INCLUDES.name);
         let seen = RequestFacts {
             rules: Some((&self.rules, host)),
@@ -346,6 +350,23 @@ impl ResponseRules {
         };
         host.log_conditions.iter().map(holds).collect()
     }
+}
+
+/// True if no rule has anything to say about the head of a response.
+fn is_untouched(own: &State, local: &DirConfig, host: &Host, response: &Response) -> bool {
+    let is_whole = !matches!(
+        response.status,
+        Status::NOT_MODIFIED | Status::PRECONDITION_FAILED
+    );
+    is_whole
+        && own.cookies.is_empty()
+        && own.negotiated.is_empty()
+        && own.content_lines.is_empty()
+        && own.authentication_info.is_none()
+        && own.vary.is_empty()
+        && !local.expires.is_active()
+        && !local.headers.edits_response()
+        && !host.defaults.headers.edits_response()
 }
 
 /// The host whose rules are laid over the response to a request. A native site's requests have one
