@@ -22,6 +22,8 @@ pub enum Completion {
     Upload(StreamId),
     /// An interim response of an upstream.
     Interim(StreamId, Status, Fields),
+    /// The task of a request has ended without a response.
+    Lost(StreamId),
     /// Both ways of a tunnel have ended, or one end is gone.
     TunnelOver(StreamId),
 }

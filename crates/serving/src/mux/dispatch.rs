@@ -24,7 +24,7 @@ use saker_pipeline::{
 };
 use saker_rate_limits::Admission;
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::{Rc, Weak},
     sync::Arc,
 };
@@ -160,6 +160,11 @@ struct DispatchRun {
 
 impl DispatchRun {
     async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
+        let unanswered = Unanswered {
+            id: self.id,
+            completions: Rc::downgrade(&self.completions),
+            is_answered: Cell::new(false),
+        };
         let limits = &services.generation.model.limits;
         let mut response = match expectation(exchange.head.view()) {
             Expectation::Unknown if !limits.ignores_expectations => {
@@ -206,7 +211,45 @@ impl DispatchRun {
             log_facts,
             began_ns: self.began_ns,
         };
+        unanswered.is_answered.set(true);
         self.completions
             .push(Completion::Answer(self.id, Box::new(answer)));
+    }
+}
+
+/// Reports a request whose task ends without a response: a client must not wait for what never
+/// comes.
+struct Unanswered {
+    id: StreamId,
+    completions: Weak<CompletionQueue>,
+    is_answered: Cell<bool>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if !self.is_answered.get()
+            && let Some(completions) = self.completions.upgrade()
+        {
+            completions.push(Completion::Lost(self.id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_ends_without_a_response_reports_its_request() {
+        let queue = Rc::new(CompletionQueue::default());
+        for is_answered in [true, false] {
+            drop(Unanswered {
+                id: StreamId(4),
+                completions: Rc::downgrade(&queue),
+                is_answered: Cell::new(is_answered),
+            });
+        }
+        let reported = queue.take();
+        assert!(matches!(*reported, [Completion::Lost(StreamId(4))]));
     }
 }

@@ -30,6 +30,7 @@ impl Exchanges {
                 Completion::Answer(id, answer) => self.answer(id, *answer, wire),
                 Completion::Upload(id) => self.give_back(id, wire),
                 Completion::Interim(id, status, fields) => self.interim(id, status, &fields, wire),
+                Completion::Lost(id) => self.cut(id, wire),
                 Completion::TunnelOver(id) => self.tunnel_over(id, wire),
             }
         }
@@ -305,6 +306,9 @@ impl Exchanges {
     /// Resets a stream whose promised response can't be sent, so that the client sees that it is
     /// incomplete.
     fn cut(&mut self, id: StreamId, wire: &mut impl Wire) {
+        if !self.streams.contains_key(&id) {
+            return;
+        }
         wire.set_ready(id, false);
         wire.reset(id, Reset::Internal);
         let Some(stream) = self.forget(id, wire) else {

@@ -23,11 +23,33 @@ const NOT_COMPARED: [&str; 5] = ["age", "cache-control", "content-length", "date
 
 /// An answer from the route cache that has not been sent.
 pub struct CachedAnswer {
-    /// The configuration that the answer is of; a reload may come before the dispatch.
-    generation: u64,
+    versions: Versions,
     start_line: Box<[u8]>,
     essence: Essence,
     change_tokens: Box<[ChangeToken]>,
+}
+
+/// The configuration and the certificates that an outcome is of; new ones may come before the
+/// dispatch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Versions {
+    generation: u64,
+    certificates: u64,
+}
+
+impl Versions {
+    fn of(generation: &Generation) -> Versions {
+        Versions {
+            generation: generation.number,
+            certificates: generation.certificates_version(),
+        }
+    }
+
+    /// True if these are in force, and the services the worker's.
+    fn are_of_now(self, worker: &Worker, services: &Rc<Services>) -> bool {
+        self == Versions::of(&services.generation)
+            && Rc::ptr_eq(services, &worker.services.borrow())
+    }
 }
 
 #[derive(Debug)]
@@ -66,6 +88,7 @@ impl Sampled {
 
 /// A decision of the route cache that was not followed.
 pub struct SampledDecision {
+    versions: Versions,
     decision: Rc<Decision>,
     change_tokens: Box<[ChangeToken]>,
 }
@@ -79,6 +102,7 @@ pub fn sample_decision(
 ) -> Option<Box<Sampled>> {
     (cfg!(debug_assertions) && decision.is_of(generation.number) && is_chosen()).then(|| {
         Box::new(Sampled::Decision(SampledDecision {
+            versions: Versions::of(generation),
             decision: Rc::clone(decision),
             change_tokens: entry.change_tokens().into(),
         }))
@@ -97,8 +121,7 @@ impl SampledDecision {
         let is_limited = exchange.limits.drops_connection
             || matches!(response.status.0, 413 | 429 | 499 | 503)
                 && !exchange.upstream.is_answered_by_program;
-        let is_of_now = self.decision.is_of(services.generation.number)
-            && Rc::ptr_eq(services, &worker.services.borrow());
+        let is_of_now = self.versions.are_of_now(worker, services);
         let full = exchange.cache.kept_decision.as_ref();
         // Without fields that the client has made up, a head is no longer as it was received, and
         // full dispatch leaves no decision. Edits of the last phase come after it.
@@ -166,7 +189,7 @@ fn sampled(
     let is_comparable = !entry.throttled && entry.cached_route.is_repeatable();
     (is_chosen() && is_comparable).then(|| {
         Box::new(Sampled::Answer(CachedAnswer {
-            generation: generation.number,
+            versions: Versions::of(generation),
             start_line: view.start_line().into(),
             essence: Essence::of(response),
             change_tokens: entry.change_tokens().into(),
@@ -186,8 +209,7 @@ impl CachedAnswer {
         let is_answer = *self.start_line == *exchange.head.view().start_line()
             && response.status.0 < 499
             && !exchange.limits.drops_connection;
-        let is_of_now = services.generation.number == self.generation
-            && Rc::ptr_eq(services, &worker.services.borrow());
+        let is_of_now = self.versions.are_of_now(worker, services);
         if !is_current || !is_answer || !is_of_now {
             return;
         }
