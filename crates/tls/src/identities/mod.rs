@@ -141,12 +141,15 @@ impl Identities {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let (table, now_loaded, problems) = build(&self.sources, &self.hosts, &loaded, true, false);
         *loaded = now_loaded;
+        // What was seen between two looks at the same version is of one table; and what is made of
+        // the old table meanwhile is not of the last version.
+        self.version.fetch_add(1, Ordering::Release);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         self.version.fetch_add(1, Ordering::Release);
         problems
     }
 
-    /// Changes whenever files were read again.
+    /// Changes whenever files were read again, before and after the new ones count.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

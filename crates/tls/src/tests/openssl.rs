@@ -93,7 +93,8 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(b"GET\n").unwrap();
+        // A client that was refused may be gone.
+        let _ = child.stdin.take().unwrap().write_all(b"GET\n");
         let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
         String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
     }
