@@ -15,6 +15,7 @@ pub mod blocking;
 pub mod child;
 pub mod clock;
 pub mod deadlines;
+pub mod file_bytes;
 pub mod jobs;
 pub mod listener;
 pub mod modsecurity;

@@ -14,9 +14,9 @@ use crate::{
 };
 use saker_http::{Fields, Status};
 use saker_http2::ErrorCode;
+use saker_net::file_bytes;
 use saker_pipeline::{FilePart, Response};
 use saker_telemetry::Metric;
-use std::os::unix::fs::FileExt;
 
 /// RFC 9113 section 4.1.
 const HEADER_BYTES: usize = 9;
@@ -202,12 +202,8 @@ impl Frames<'_> {
     ) -> Result<usize, Broken> {
         let start = self.out.len();
         let body = start + HEADER_BYTES;
-        self.out.resize(body + bytes, 0);
-        if part
-            .file
-            .read_exact_at(&mut self.out[body..], part.offset)
-            .is_err()
-        {
+        self.out.resize(body, 0);
+        if file_bytes::append_exact_at(&part.file, part.offset, bytes, self.out).is_err() {
             self.out.truncate(start);
             return Err(Broken);
         }
