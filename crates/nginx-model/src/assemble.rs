@@ -106,11 +106,7 @@ pub fn assemble(
         nginx.servers.push(Arc::new(server));
     }
     check_logs(&nginx, finisher);
-    // Pages may name any variable.
-    let has_ssi = nginx.has_ssi();
-    nginx.reads_attempts |= has_ssi;
-    nginx.reads_responses |= has_ssi;
-    (model, nginx)
+    (model, nginx.with_reads_of_pages())
 }
 
 /// Limits of a server that differ from those of `http`. Those of persistent connections are their

@@ -148,8 +148,12 @@ impl Finisher<'_> {
             params: params(own, conf),
         };
         let ignored = own.ignored.as_deref().unwrap_or_default();
-        let prefix = pass.gateway.prefix();
-        let used = cache_use(&own.cache, ignored, prefix, &self.cache_zones);
+        let used = cache_use(
+            &own.cache,
+            ignored,
+            pass.gateway.prefix(),
+            &self.cache_zones,
+        );
         match (used, directive) {
             (Ok(cache), _) => proxied.cache = cache.map(Arc::new),
             (Err(message), Some(directive)) => self.report.error(directive, message, None),

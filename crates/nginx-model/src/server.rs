@@ -139,15 +139,17 @@ impl Nginx {
         })
     }
 
-    /// Returns true if pages may have commands of SSI.
-    pub fn has_ssi(&self) -> bool {
-        self.servers.iter().any(|server| {
-            let mut has_any = false;
+    /// Adds what pages with commands of SSI may refer to: any variable.
+    pub fn with_reads_of_pages(mut self) -> Nginx {
+        let mut has_ssi = false;
+        for server in &self.servers {
             server.each_location(&mut |location| {
-                has_any |= location.conf.filters.ssi == Some(true);
+                has_ssi |= location.conf.filters.ssi == Some(true);
             });
-            has_any
-        })
+        }
+        self.reads_attempts |= has_ssi;
+        self.reads_responses |= has_ssi;
+        self
     }
 
     /// Returns the directories that content of requests is kept in.
