@@ -163,16 +163,8 @@ impl Finisher<'_> {
             return Some(proxied);
         };
         let url = split_url(pass.gateway, text);
-        let has_prefix = matches!(kind, LocationKind::Exact | LocationKind::Prefix { .. });
-        if let Some(directive) = directive
-            && url.uri.is_some()
-            && !has_prefix
-        {
-            let message = format!(
-                "\"{}\" cannot have URI part in location given by regular expression, or inside named location, or inside \"if\" statement, or inside \"limit_except\" block",
-                directive.name()
-            );
-            self.report.error(directive, message, None);
+        if let Some(directive) = directive.filter(|_| url.uri.is_some()) {
+            self.check_path(directive, kind);
         }
         let group = self
             .groups
@@ -200,6 +192,18 @@ impl Finisher<'_> {
         proxied.uri = url.uri.map(Into::into);
         proxied.host = url.authority.into();
         Some(proxied)
+    }
+
+    /// A path replaces the location's name, so there has to be one.
+    fn check_path(&mut self, directive: &Directive, kind: &LocationKind) {
+        if matches!(kind, LocationKind::Exact | LocationKind::Prefix { .. }) {
+            return;
+        }
+        let message = format!(
+            "\"{}\" cannot have URI part in location given by regular expression, or inside named location, or inside \"if\" statement, or inside \"limit_except\" block",
+            directive.name()
+        );
+        self.report.error(directive, message, None);
     }
 }
 
