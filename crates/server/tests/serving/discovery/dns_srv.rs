@@ -173,8 +173,9 @@ fn streams_go_to_servers_that_are_found() {
     let _saker = operate::start("discovery-streams", &text);
     let heard = || {
         let mut stream = TcpStream::connect(listen).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
+        // Without a server the session may be over before.
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").ok()?;
+        stream.shutdown(Shutdown::Write).ok()?;
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         answer.chars().last()
