@@ -33,6 +33,7 @@ pub enum Use {
 pub enum Why {
     Method,
     SessionCookie,
+    Cookie,
     Authorization,
     ResponseNoCache,
     RequestNoCache,
@@ -48,7 +49,7 @@ impl Why {
     pub fn forward(self) -> Forward {
         match self {
             Why::Method => Forward::Method,
-            Why::SessionCookie | Why::Authorization => Forward::Bypass,
+            Why::SessionCookie | Why::Cookie | Why::Authorization => Forward::Bypass,
             Why::RequestNoCache
             | Why::RequestNoStore
             | Why::RequestMaxAge
@@ -65,6 +66,9 @@ impl Why {
             }
             Why::SessionCookie => {
                 "the request has a session cookie, and the entry does not say that it is for all"
+            }
+            Why::Cookie => {
+                "the request has a cookie, and only Last-Modified says that the entry is fresh"
             }
             Why::Authorization => {
                 "the request has Authorization, and the entry does not say that it is for all"
@@ -179,6 +183,9 @@ fn by_age(control: &RequestControl, life: &Life, now_ms: i64) -> Use {
 fn for_whom(request: HeadView<'_>, life: &Life, settings: &RuleSettings) -> Option<Why> {
     if request.has(KnownField::Authorization) && !life.for_authorized {
         return Some(Why::Authorization);
+    }
+    if life.without_cookies && request.has(KnownField::Cookie) {
+        return Some(Why::Cookie);
     }
     let own = !life.for_sessions
         && request.has(KnownField::Cookie)
