@@ -279,7 +279,17 @@ pub fn location_redirect(
     }
     let mut of_sections = local.alias.clone();
     of_sections.redirects.truncate(own);
-    redirect_of(exchange, host, watcher, &of_sections.of_section_alone())
+    let of_sections = of_sections.of_section_alone();
+    if of_sections.redirects.is_empty() {
+        return None;
+    }
+    let sections = host.locations.iter();
+    for section in sections.filter(|section| section.is_for_path(&exchange.path)) {
+        for (name, value) in section.named_captures(&exchange.path) {
+            exchange.environment.set_known(name.as_bytes(), &value);
+        }
+    }
+    redirect_of(exchange, host, watcher, &of_sections)
 }
 
 fn redirect_of(
