@@ -13,6 +13,7 @@ use super::{
     freshness::{Lifetime, Times, is_heuristically_cacheable, lifetime, ms},
     life::Life,
     pass::Pass,
+    personal::is_personal,
     settings::{RuleSettings, is_query},
     targeted::{Policy, policy},
     vary::Vary,
@@ -39,10 +40,8 @@ pub fn judge_response(
     let audience = Audience::of(request, fields, &policy, settings, &vary)?;
     let times = Times::of(fields, request_ms, response_ms);
     let lifetime = match lifetime(&policy, fields, status, settings, times) {
-        // The page may be the cookie's, and nothing says that it is for all.
-        Lifetime::Heuristic(_) if is_cookie_in_the_way(request, settings, &vary) => {
-            Lifetime::Unknown
-        }
+        // The page may be this client's, and nothing says that it is for all.
+        Lifetime::Heuristic(_) if is_for_one(request, settings) => Lifetime::Unknown,
         lifetime => lifetime,
     };
     by_lifetime(status, &policy, lifetime)?;
@@ -57,9 +56,8 @@ pub fn judge_response(
         return Err(Pass::Query);
     }
     let mut life = life(&policy, fields, settings, times, lifetime, audience);
-    life.without_cookies = matches!(lifetime, Lifetime::Heuristic(_))
-        && !settings.heuristic_with_cookies
-        && !vary.names("cookie");
+    life.without_cookies =
+        matches!(lifetime, Lifetime::Heuristic(_)) && !settings.heuristic_with_cookies;
     worth_storing(life, fields, &policy, settings)
 }
 
@@ -186,9 +184,9 @@ impl Audience {
     }
 }
 
-/// True for a request with cookies, where these forbid heuristic freshness and select no page.
-fn is_cookie_in_the_way(request: HeadView<'_>, settings: &RuleSettings, vary: &Vary) -> bool {
-    request.has(KnownField::Cookie) && !settings.heuristic_with_cookies && !vary.names("cookie")
+/// True for a request that may be one client's own, where that forbids heuristic freshness.
+fn is_for_one(request: HeadView<'_>, settings: &RuleSettings) -> bool {
+    !settings.heuristic_with_cookies && is_personal(request)
 }
 
 /// True if the response (or the operator) explicitly makes it public.

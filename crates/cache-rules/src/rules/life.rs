@@ -35,8 +35,8 @@ pub struct Life {
     pub for_sessions: bool,
     /// May answer requests with Authorization (section 3.5).
     pub for_authorized: bool,
-    /// Answers requests without cookies only: its freshness is heuristic, and the operator has not
-    /// asked for that.
+    /// Answers requests only that are no client's own ([`super::personal`]): its freshness is
+    /// heuristic, and the operator has not asked for that.
     pub without_cookies: bool,
     /// Fields that `no-cache="…"` and `private="…"` name, in lower case: not stored (sections
     /// 5.2.2.4 and 5.2.2.7).

@@ -11,6 +11,7 @@ use super::{
     freshness::ms,
     judge,
     life::Life,
+    personal::is_personal,
     settings::RuleSettings,
 };
 use saker_http::{HeadView, KnownField, Status};
@@ -33,7 +34,7 @@ pub enum Use {
 pub enum Why {
     Method,
     SessionCookie,
-    Cookie,
+    Personal,
     Authorization,
     ResponseNoCache,
     RequestNoCache,
@@ -49,7 +50,7 @@ impl Why {
     pub fn forward(self) -> Forward {
         match self {
             Why::Method => Forward::Method,
-            Why::SessionCookie | Why::Cookie | Why::Authorization => Forward::Bypass,
+            Why::SessionCookie | Why::Personal | Why::Authorization => Forward::Bypass,
             Why::RequestNoCache
             | Why::RequestNoStore
             | Why::RequestMaxAge
@@ -67,8 +68,8 @@ impl Why {
             Why::SessionCookie => {
                 "the request has a session cookie, and the entry does not say that it is for all"
             }
-            Why::Cookie => {
-                "the request has a cookie, and only Last-Modified says that the entry is fresh"
+            Why::Personal => {
+                "the request has cookies or a field like X-Api-Key, and only Last-Modified makes the entry fresh"
             }
             Why::Authorization => {
                 "the request has Authorization, and the entry does not say that it is for all"
@@ -184,8 +185,8 @@ fn for_whom(request: HeadView<'_>, life: &Life, settings: &RuleSettings) -> Opti
     if request.has(KnownField::Authorization) && !life.for_authorized {
         return Some(Why::Authorization);
     }
-    if life.without_cookies && request.has(KnownField::Cookie) {
-        return Some(Why::Cookie);
+    if life.without_cookies && is_personal(request) {
+        return Some(Why::Personal);
     }
     let own = !life.for_sessions
         && request.has(KnownField::Cookie)

@@ -46,8 +46,9 @@ pub struct RuleSettings {
     /// `CacheLastModifiedFactor`).
     pub heuristic_percent: u64,
     pub heuristic_max_s: u64,
-    /// Heuristic lifetimes count for requests with cookies, too. Otherwise such requests are neither
-    /// answered by a page whose freshness is only heuristic, nor do their responses become one.
+    /// Heuristic lifetimes count for requests with cookies, too, and for those with fields that look
+    /// like credentials. Otherwise such requests are neither answered by a page whose freshness is only
+    /// heuristic, nor do their responses become one.
     pub heuristic_with_cookies: bool,
     /// Stale windows if the response has none and forbids none (RFC 5861; Varnish's grace).
     pub stale_while_revalidate_s: u64,

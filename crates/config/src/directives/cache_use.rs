@@ -267,7 +267,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         default: Some("10"),
         summary: "Heuristic freshness of responses with Last-Modified and no cache directives, in \
                   percent of their age, at most a day. 0: none. Unless set, it applies where there \
-                  is no `ttl`, to requests without cookies, and for at most 10 minutes.",
+                  is no `ttl`, for at most 10 minutes, and to requests without cookies and without \
+                  fields such as X-Api-Key.",
         apache: Some("CacheLastModifiedFactor"),
         set: |cache, given| {
             cache.heuristic_percent = given.number();

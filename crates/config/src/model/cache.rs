@@ -97,7 +97,7 @@ pub struct CacheUse {
     /// age.
     pub heuristic_percent: u64,
     /// `heuristic_percent` is the operator's choice. Otherwise it counts for requests without
-    /// cookies only, for a short time, and not beside `ttl_default_s`.
+    /// cookies and credentials only, for a short time, and not beside `ttl_default_s`.
     pub is_heuristic_chosen: bool,
     /// Time that an expired entry is served while it is refreshed, and while refreshing fails.
     pub grace_s: u64,
