@@ -9,7 +9,11 @@ use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER
 use saker_config::model::{
     Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors, WebDav,
 };
+use saker_http::range::RangeRules;
 use std::sync::Arc;
+
+/// Apache's default of `MaxRangeOverlaps` and `MaxRangeReversals`.
+const RANGE_TURNS_MAX: u32 = 20;
 
 /// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the
 /// path.
@@ -41,6 +45,10 @@ pub fn settings(local: &DirConfig, host: &Host, cache: cache::Verdict) -> Settin
         default_type: String::new(),
         // Apache's default.
         ranges_max: local.core.ranges_max.unwrap_or(200),
+        range_rules: RangeRules::InOrder {
+            overlaps_max: local.core.range_overlaps_max.unwrap_or(RANGE_TURNS_MAX),
+            reversals_max: local.core.range_reversals_max.unwrap_or(RANGE_TURNS_MAX),
+        },
         ..defaults
     };
     let pages = local

@@ -22,7 +22,7 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_ap_expr::{Evaluation, StringExpression};
-use saker_apache_model::{dir_config::DirConfig, host::Host};
+use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Alias};
 use saker_content_filters::catalog;
 use saker_files::{Kind, Watcher};
 use saker_pipeline::Exchange;
@@ -263,6 +263,41 @@ fn section_redirect(
     }
     let mut of_sections = local.alias.clone();
     of_sections.redirects.truncate(own);
+    redirect_of(exchange, host, watcher, &of_sections)
+}
+
+/// `Redirect URL` of locations: as in Apache, before the host's own redirects.
+pub fn location_redirect(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+) -> Option<Verdict> {
+    let local = peek(exchange)?.url_local.clone()?;
+    let own = own_redirects(host, &local);
+    if own == 0 {
+        return None;
+    }
+    let mut of_sections = local.alias.clone();
+    of_sections.redirects.truncate(own);
+    let of_sections = of_sections.of_section_alone();
+    if of_sections.redirects.is_empty() {
+        return None;
+    }
+    let sections = host.locations.iter();
+    for section in sections.filter(|section| section.is_for_path(&exchange.path)) {
+        for (name, value) in section.named_captures(&exchange.path) {
+            exchange.environment.set_known(name.as_bytes(), &value);
+        }
+    }
+    redirect_of(exchange, host, watcher, &of_sections)
+}
+
+fn redirect_of(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    of_sections: &Alias,
+) -> Option<Verdict> {
     let mut redirects = of_sections.redirects.iter();
     if redirects.any(|redirect| redirect.expression.is_some()) {
         exchange.depends_on_request();

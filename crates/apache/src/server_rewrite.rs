@@ -5,7 +5,7 @@
 //! Caveat: the order is Apache's, and users' configurations depend on it.
 
 use crate::{
-    homes,
+    fixups, homes,
     host_name::is_named,
     methods,
     modules::{self, cache, forensic, log_debug},
@@ -104,6 +104,9 @@ impl ApacheRules {
         }
         if state(exchange).proxied.is_some() {
             return Verdict::Pass;
+        }
+        if let Some(redirected) = fixups::location_redirect(exchange, host, &self.watcher) {
+            return redirected;
         }
         if let Some(redirected) =
             host.defaults

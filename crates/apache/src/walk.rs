@@ -161,8 +161,12 @@ impl Walker<'_> {
         if kind == Some(Kind::Other) {
             return Err(self.refuse(&folder, name));
         }
-        let local = self.patterns(local, &folder, &mut captures);
         folder.extend_from_slice(name);
+        let local = match (kind, behind) {
+            (Some(Kind::File), None) => self.file(local, &folder),
+            _ => local,
+        };
+        let local = self.patterns(local, &folder, &mut captures);
         let path_info = behind
             .map(|behind| [b"/", behind].concat())
             .unwrap_or_default();
@@ -261,20 +265,32 @@ impl Walker<'_> {
         Ok(local)
     }
 
-    /// `<DirectoryMatch>`, after all folders.
+    /// `<Directory>` with the name of a file. As in Apache, not if something stands behind the name.
+    fn file(&mut self, mut local: Arc<DirConfig>, filename: &[u8]) -> Arc<DirConfig> {
+        let with_slash = [filename, b"/"].concat();
+        let sections = self.host.directories.iter();
+        for section in sections
+            .filter(|section| !section.matcher.is_pattern() && section.is_for_folder(&with_slash))
+        {
+            local = self.memo.over(&local, &section.local);
+        }
+        local
+    }
+
+    /// `<DirectoryMatch>`, after all folders: by the name of the file, or the folder with its slash.
     fn patterns(
         &mut self,
         mut local: Arc<DirConfig>,
-        folder: &[u8],
+        filename: &[u8],
         captures: &mut Vec<(String, Vec<u8>)>,
     ) -> Arc<DirConfig> {
         for section in self
             .host
             .directories
             .iter()
-            .filter(|section| section.matcher.is_pattern() && section.is_for_folder(folder))
+            .filter(|section| section.matcher.is_pattern() && section.is_for_folder(filename))
         {
-            captures.extend(section.named_captures(folder));
+            captures.extend(section.named_captures(filename));
             local = self.memo.over(&local, &section.local);
         }
         local

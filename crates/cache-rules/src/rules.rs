@@ -17,6 +17,7 @@ pub mod life;
 pub mod no_vary_search;
 pub mod parts;
 pub mod pass;
+pub mod personal;
 pub mod preload_links;
 pub mod reuse;
 pub mod settings;

@@ -76,6 +76,7 @@ pub fn dialogue(
                 asks_first: asks_first(exchange, member, has_content),
                 is_http10: tuning.is_http10,
                 closes: exchange.upstream.closes,
+                reads_unknown_codings: !call.manner.is_like_nginx,
             };
             let begun = Http1Dialogue::begin(address, request, terms, out);
             Codec::Http1(begun.map_err(Failure::Refused)?)

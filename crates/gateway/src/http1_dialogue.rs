@@ -12,9 +12,9 @@ use saker_http::{FieldSpan, Fields, KnownField, Method, Status};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
-        ClientConnection, LeftOut, ParsedResponse, RequestLine, ResponseBody, ResponseIndex,
-        ResponseLimits, ResponseView, encode_forwarded_head, parse_response, response_framing,
-        response_keep_alive,
+        ClientConnection, LeftOut, ParsedResponse, RequestLine, ResponseBody, ResponseFault,
+        ResponseIndex, ResponseLimits, ResponseView, encode_forwarded_head, parse_response,
+        response_framing, response_keep_alive,
     },
     encode_chunk_head, encode_last_chunk,
 };
@@ -35,6 +35,9 @@ pub struct RequestTerms {
     pub is_http10: bool,
     /// The connection serves no other one.
     pub closes: bool,
+    /// A response in an unknown transfer coding is passed on as it comes, to the end of the
+    /// connection (RFC 9112 section 6.3), as Apache does.
+    pub reads_unknown_codings: bool,
 }
 
 pub struct Http1Dialogue {
@@ -44,6 +47,7 @@ pub struct Http1Dialogue {
     is_chunked: bool,
     /// The request was of HTTP/1.0, or said that it is the last one.
     is_last: bool,
+    reads_unknown_codings: bool,
     state: State,
     stays: bool,
     /// Trailers of the request.
@@ -127,6 +131,7 @@ impl Http1Dialogue {
             upgrade: address.upgrade,
             is_chunked,
             is_last: terms.is_http10 || terms.closes,
+            reads_unknown_codings: terms.reads_unknown_codings,
             state: State::Head,
             stays: false,
             trailers: None,
@@ -164,6 +169,12 @@ impl Http1Dialogue {
             return Ok((head_bytes, Some(Event::Interim(head_of(view, None)))));
         }
         let body = response_framing(self.method, view)
+            .or_else(|fault| match fault {
+                ResponseFault::UnknownTransferCoding if self.reads_unknown_codings => {
+                    Ok(ResponseBody::UntilClose)
+                }
+                fault => Err(fault),
+            })
             .map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
         self.stays = response_keep_alive(view, body) && !self.is_last;
         let said = view

@@ -47,6 +47,13 @@ pub enum RangeRules {
     /// nginx's: in a set of bytes, what is invalid is unsatisfiable; ranges are sent as asked, and
     /// the whole if that is less; HEAD has ranges, and the first of several fields counts.
     AsAsked,
+    /// Apache's: a range is joined with the one before it only, and sets with more overlaps, or more
+    /// reversals of ranges that touch, than these are ignored, and so are those that come to more
+    /// than the whole.
+    InOrder {
+        overlaps_max: u32,
+        reversals_max: u32,
+    },
 }
 
 /// Resolves a Range field value against a length, by the rules.
@@ -54,15 +61,32 @@ pub fn resolve_by(rules: RangeRules, value: &[u8], length: u64, parts_max: usize
     match rules {
         RangeRules::Joined => resolve(value, length, parts_max),
         RangeRules::AsAsked => as_asked(value, length, parts_max),
+        RangeRules::InOrder {
+            overlaps_max,
+            reversals_max,
+        } => in_order(value, length, (parts_max, overlaps_max, reversals_max)),
     }
 }
 
 /// Resolves a Range field value against a length.
 pub fn resolve(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
-    let Some(set) = range_set(value) else {
-        return RangeOutcome::Whole;
-    };
     let mut parts = Parts::default();
+    match satisfiable(value, length, parts_max, |range| parts.add(range)) {
+        true => parts.outcome(),
+        false => RangeOutcome::Whole,
+    }
+}
+
+/// Passes on the ranges that can be satisfied; `false` if the field is to be ignored.
+fn satisfiable(
+    value: &[u8],
+    length: u64,
+    asked_max: usize,
+    mut add: impl FnMut(ByteRange),
+) -> bool {
+    let Some(set) = range_set(value) else {
+        return false;
+    };
     let mut asked = 0;
     for spec in set
         .split(|byte| *byte == b',')
@@ -70,19 +94,51 @@ pub fn resolve(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
         .filter(|spec| !spec.is_empty())
     {
         asked += 1;
-        let Some(spec) = Spec::parse(spec).filter(|_| asked <= parts_max) else {
-            return RangeOutcome::Whole;
+        let Some(spec) = Spec::parse(spec).filter(|_| asked <= asked_max) else {
+            return false;
         };
         match spec.against(length) {
-            Resolved::Bytes(range) => parts.add(range),
+            Resolved::Bytes(range) => add(range),
             // Satisfiable by section 14.1.2, but without a byte that a Content-Range could name.
-            Resolved::AllOfNothing => return RangeOutcome::Whole,
+            Resolved::AllOfNothing => return false,
             Resolved::Unsatisfiable => {}
         }
     }
-    match asked {
-        0 => RangeOutcome::Whole,
-        _ => parts.outcome(),
+    asked > 0
+}
+
+/// [`RangeRules::InOrder`]. The field's own length bounds the ranges that are asked for.
+fn in_order(
+    value: &[u8],
+    length: u64,
+    (parts_max, overlaps_max, reversals_max): (usize, u32, u32),
+) -> RangeOutcome {
+    let mut ranges: Vec<ByteRange> = Vec::new();
+    let (mut overlaps, mut reversals) = (0, 0);
+    let is_heeded = parts_max > 0
+        && satisfiable(value, length, usize::MAX, |range| {
+            let Some(last) = ranges.last_mut() else {
+                ranges.push(range);
+                return;
+            };
+            let Some(both) = joined(*last, range) else {
+                ranges.push(range);
+                return;
+            };
+            overlaps += 1;
+            reversals += u32::from(range.first < last.first);
+            *last = both;
+        });
+    let bytes: u64 = ranges
+        .iter()
+        .fold(0, |sum, range| range.len().saturating_add(sum));
+    let is_fitting = ranges.len() <= parts_max && bytes <= length;
+    match ranges.as_slice() {
+        _ if !is_heeded || !is_fitting => RangeOutcome::Whole,
+        _ if overlaps > overlaps_max || reversals > reversals_max => RangeOutcome::Whole,
+        [] => RangeOutcome::Unsatisfiable,
+        [range] => RangeOutcome::One(*range),
+        _ => RangeOutcome::Many(ranges),
     }
 }
 

@@ -415,6 +415,8 @@ pub enum ResponseFault {
     BadLength,
     SeveralLengths,
     BadTransferEncoding,
+    /// Codings that are not known here, without `chunked`: the content ends with the connection.
+    UnknownTransferCoding,
     LengthAndTransferEncoding,
 }
 
@@ -429,7 +431,7 @@ impl ResponseFault {
             ResponseFault::TooManyFields => "too many field lines in response",
             ResponseFault::BadLength => "malformed Content-Length in response",
             ResponseFault::SeveralLengths => "several Content-Length lines in response",
-            ResponseFault::BadTransferEncoding => {
+            ResponseFault::BadTransferEncoding | ResponseFault::UnknownTransferCoding => {
                 "unknown or misplaced transfer coding in response"
             }
             ResponseFault::LengthAndTransferEncoding => {
@@ -654,7 +656,12 @@ pub fn response_framing(
         (true, 0) if head.version() == Version::Http10 => Err(ResponseFault::BadTransferEncoding),
         (true, 0) => framing::check_chunked(head.all("transfer-encoding"))
             .map(|()| ResponseBody::Chunked)
-            .map_err(|_| ResponseFault::BadTransferEncoding),
+            .map_err(
+                |_| match framing::is_all_foreign(head.all("transfer-encoding")) {
+                    true => ResponseFault::UnknownTransferCoding,
+                    false => ResponseFault::BadTransferEncoding,
+                },
+            ),
     }
 }
 

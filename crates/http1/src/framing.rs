@@ -185,6 +185,12 @@ pub(crate) fn check_chunked<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result
     }
 }
 
+/// True for codings of which none is known here.
+pub(crate) fn is_all_foreign<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut codings = lines.flat_map(octets::list_members).peekable();
+    codings.peek().is_some() && codings.all(is_foreign_coding)
+}
+
 /// A coding that may stand before `chunked`: a token that is neither `chunked` nor the `identity`
 /// of old.
 fn is_foreign_coding(coding: &[u8]) -> bool {

@@ -6,6 +6,7 @@
 
 use crate::{
     clock::now_ms,
+    page::wanted_range,
     record::{By, StoredRange},
     refusal::Refusal,
     request::CacheRequest,
@@ -83,7 +84,7 @@ fn by_http(
     response: &Response,
 ) -> Result<Decision, Refusal> {
     if response.status == Status::PARTIAL_CONTENT {
-        StoredRange::of(response)?;
+        StoredRange::of(response, wanted_range(exchange.head.view()))?;
     }
     if changes_variant(exchange, response, &request.settings.config.vary_cookies) {
         return Err(Refusal::new(
@@ -117,6 +118,11 @@ fn by_http(
         .map(|ttl_s| RuleSettings {
             default_ttl_s: Some(ttl_s),
             default_ttl_needs_validator: false,
+            // As where an operator has set a lifetime.
+            heuristic_percent: match request.settings.config.is_heuristic_chosen {
+                true => request.settings.http.heuristic_percent,
+                false => 0,
+            },
             ..request.settings.http.clone()
         });
     let life = judge_response(

@@ -28,7 +28,7 @@ use saker_cache_rules::rules::{
 use saker_cache_store::{EntryHead, Store, StoredEntry, Validity};
 use saker_content::byteranges::content_range;
 use saker_http::{
-    HeadView, KnownField, Status,
+    Fields, HeadView, KnownField, Status,
     conditional::{self, Validators},
     date::parse_date,
     entity_tag::EntityTag,
@@ -47,10 +47,10 @@ fn key_of(page: &[u8]) -> Vec<u8> {
 }
 
 impl StoredRange {
-    /// The range of a response.
+    /// The range of a response to a request for `wanted`.
     /// # Errors
-    /// Why it can't be combined with others.
-    pub fn of(response: &Response) -> Result<StoredRange, Refusal> {
+    /// Why it can't be stored.
+    pub fn of(response: &Response, wanted: Option<&[u8]>) -> Result<StoredRange, Refusal> {
         let fields = response.fields();
         let no = |why: &str| Refusal::new("partial", format!("partial content: {why}"));
         let lines = fields
@@ -67,14 +67,31 @@ impl StoredRange {
         if fields.has("Content-Encoding") {
             return Err(no("it is encoded"));
         }
-        if response
-            .body
-            .length()
-            .is_some_and(|length| length != range.len())
-        {
-            return Err(no("its length contradicts Content-Range"));
+        match response.body.length() {
+            Some(length) if length != range.len() => {
+                let told = StoredRange { range, total };
+                told.of_suffix(length, wanted, fields)
+                    .ok_or_else(|| no("its length contradicts Content-Range"))
+            }
+            _ => Ok(StoredRange { range, total }),
         }
-        Ok(StoredRange { range, total })
+    }
+
+    /// The range of content whose Content-Range is wrong in its first position only, a common mistake
+    /// of origins with `bytes=-N`: it ends with the page and has as many bytes as were asked for. With
+    /// a validator it could be combined with other ranges, and is not stored.
+    fn of_suffix(self, length: u64, wanted: Option<&[u8]>, fields: &Fields) -> Option<StoredRange> {
+        let wanted = std::str::from_utf8(wanted?).ok()?;
+        let is_asked = wanted.strip_prefix("bytes=-")?.parse() == Ok(length);
+        let has_validator = fields.has("etag") || fields.has("last-modified");
+        let is_end = self.range.last.checked_add(1) == Some(self.total);
+        let first = self.total.checked_sub(length)?;
+        let range = ByteRange {
+            first,
+            last: self.range.last,
+        };
+        let is_sound = is_asked && is_end && !has_validator && length > 0;
+        is_sound.then_some(StoredRange { range, ..self })
     }
 
     pub fn is_whole(self) -> bool {
@@ -345,7 +362,7 @@ mod tests {
                     .append(*name, value.as_bytes().to_vec())
             });
             response.body = Body::Memory(vec![0; bytes].into());
-            StoredRange::of(&response).map_err(|why| why.sentence)
+            StoredRange::of(&response, Some(b"bytes=2-5")).map_err(|why| why.sentence)
         };
         let (tag, of_ten) = (("ETag", "\"a\""), ("Content-Range", "bytes 2-5/10"));
         assert_eq!(
@@ -359,6 +376,29 @@ mod tests {
             piece(&[tag, ("Content-Range", "bytes 0-9/10")], 10).is_ok_and(StoredRange::is_whole)
         );
         assert!(piece(&[of_ten], 4).is_ok() && piece(&[("ETag", "W/\"a\""), of_ten], 4).is_ok());
+        let suffix = |lines: &[(&'static str, &str)], bytes: usize, wanted: &str| {
+            let mut response = Response::new(Status::PARTIAL_CONTENT);
+            let fields = response.fields_mut();
+            lines
+                .iter()
+                .for_each(|(name, value)| fields.append(*name, value.as_bytes().to_vec()));
+            response.body = Body::Memory(vec![0; bytes].into());
+            StoredRange::of(&response, Some(wanted.as_bytes())).ok()
+        };
+        let off_by_one = ("Content-Range", "bytes 4-9/10");
+        assert_eq!(
+            suffix(&[off_by_one], 5, "bytes=-5").map(|piece| piece.range),
+            Some(range(5, 9))
+        );
+        for (lines, bytes, wanted) in [
+            (&[off_by_one, tag][..], 5, "bytes=-5"),
+            (&[off_by_one], 5, "bytes=-6"),
+            (&[off_by_one], 5, "bytes=5-9"),
+            (&[("Content-Range", "bytes 3-8/10")], 5, "bytes=-5"),
+            (&[off_by_one], 11, "bytes=-11"),
+        ] {
+            assert_eq!(suffix(lines, bytes, wanted), None, "{lines:?} {wanted}");
+        }
         for (lines, bytes) in [
             (&[tag][..], 4),
             (&[tag, ("Content-Range", "bytes 2-5/*")], 4),

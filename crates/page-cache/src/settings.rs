@@ -15,6 +15,10 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 /// Beyond this number, unused ones are dropped (`.htaccess` files come and go).
 const KEPT_MAX: usize = 256;
 
+/// Heuristic freshness that the operator has not asked for ends early: a page that was changed is
+/// soon seen.
+const UNASKED_HEURISTIC_MAX_S: u64 = 600;
+
 pub struct CacheSettings {
     pub config: Arc<CacheUse>,
     pub http: RuleSettings,
@@ -94,7 +98,15 @@ fn http(config: &CacheUse) -> RuleSettings {
         ttl_min_s: config.ttl_min_s,
         ttl_override_s: config.ttl_override_s,
         ttl_max_s: config.ttl_max_s.unwrap_or(standard.ttl_max_s),
-        heuristic_percent: config.heuristic_percent,
+        heuristic_percent: match config.is_heuristic_chosen || config.ttl_default_s.is_none() {
+            true => config.heuristic_percent,
+            false => 0,
+        },
+        heuristic_max_s: match config.is_heuristic_chosen {
+            true => standard.heuristic_max_s,
+            false => UNASKED_HEURISTIC_MAX_S,
+        },
+        heuristic_with_cookies: config.is_heuristic_chosen,
         stale_while_revalidate_s: config.grace_s,
         stated_stale_while_revalidate_s: if config.is_grace_chosen {
             config.grace_s

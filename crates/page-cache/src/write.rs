@@ -10,7 +10,7 @@ use crate::{
     cache::{Cached, MEMORY_BYTES_MAX, PageCache, content_of},
     decide::Decision,
     early_hints,
-    page::{Page, PageParts},
+    page::{Page, PageParts, wanted_range},
     partial,
     prepare::{self, NewVaryRecord},
     purge,
@@ -83,7 +83,7 @@ pub fn store(
         None => {}
     }
     if response.status == Status::PARTIAL_CONTENT {
-        let piece = StoredRange::of(response)?;
+        let piece = StoredRange::of(response, wanted_range(exchange.head.view()))?;
         if !piece.is_whole() {
             return partial::store(cache, response, head, &decision, piece);
         }

@@ -85,7 +85,13 @@ async fn dressed(exchange: &mut Exchange, services: &Services, response: Respons
         Body::Empty if response.status.is_error() => {
             error_document(exchange, services, response).await
         }
-        Body::Empty if is_redirect(response.status) => own_page(exchange, services, response),
+        Body::Empty if is_redirect(response.status) => {
+            match exchange.routing.settings.error_page(response.status) {
+                // Another address is no page for a redirect: it has one.
+                None | Some(ErrorPage::Redirect(_)) => own_page(exchange, services, response),
+                Some(_) => error_document(exchange, services, response).await,
+            }
+        }
         _ => response,
     }
 }

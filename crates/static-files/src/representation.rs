@@ -228,7 +228,7 @@ fn is_conditional(head: HeadView<'_>) -> bool {
 fn wanted_range(head: HeadView<'_>, rules: RangeRules) -> Option<&[u8]> {
     let value = head.known(KnownField::Range)?;
     let is_wanted = match rules {
-        RangeRules::Joined => {
+        RangeRules::Joined | RangeRules::InOrder { .. } => {
             head.method() == Method::Get && head.known_count(KnownField::Range) == 1
         }
         RangeRules::AsAsked => matches!(head.method(), Method::Get | Method::Head),

@@ -206,7 +206,9 @@ fn representation_fields(
     let files = &facts.settings.files;
     match (files.ranges_max, files.range_rules) {
         (0, RangeRules::AsAsked) => {}
-        (0, RangeRules::Joined) => fields.append("Accept-Ranges", &b"none"[..]),
+        (0, RangeRules::Joined | RangeRules::InOrder { .. }) => {
+            fields.append("Accept-Ranges", &b"none"[..])
+        }
         _ => fields.append("Accept-Ranges", &b"bytes"[..]),
     }
     fields

@@ -2,10 +2,10 @@
 
 use crate::{
     arguments::texts,
-    modules::access::require::method_number,
     reading::{Reading, Set},
 };
 use saker_apache_syntax::Node;
+use saker_auth::settings::as_numbered;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
@@ -21,8 +21,8 @@ pub struct Action {
 pub struct Actions {
     /// Outer ones first: the last of a name counts.
     actions: Vec<Action>,
-    /// By the number of the method.
-    scripts: Vec<(usize, Box<str>)>,
+    /// By the method; HEAD is GET.
+    scripts: Vec<(Box<[u8]>, Box<str>)>,
 }
 
 impl Actions {
@@ -47,13 +47,12 @@ impl Actions {
             .find(|action| action.of.eq_ignore_ascii_case(name))
     }
 
-    /// The script of a method. A method without a number has none.
+    /// The script of a method.
     pub fn script(&self, method: &[u8]) -> Option<&str> {
-        let number = method_number(method)?;
         self.scripts
             .iter()
             .rev()
-            .find(|(of, _)| *of == number)
+            .find(|(of, _)| **of == *as_numbered(method))
             .map(|(_, script)| &**script)
     }
 }
@@ -85,15 +84,15 @@ fn add_script(node: &Node, actions: &mut Actions, _: &mut Reading<'_>) -> Result
     let [method, script] = words.as_slice() else {
         return Err("Script takes a method and a script".into());
     };
-    let number = method_number(method.as_bytes()).filter(|_| method != "TRACE");
-    let number = number.ok_or_else(|| {
-        if method == "TRACE" {
-            "TRACE not allowed for Script"
-        } else {
-            "Unknown method type for Script"
-        }
-    })?;
-    actions.scripts.push((number, script.as_str().into()));
+    if method == "TRACE" {
+        return Err("TRACE not allowed for Script".into());
+    }
+    // Methods that Apache does not know become known by being named.
+    if !saker_http::chars::is_token(method.as_bytes()) {
+        return Err("Unknown method type for Script".into());
+    }
+    let of = as_numbered(method.as_bytes()).into();
+    actions.scripts.push((of, script.as_str().into()));
     Ok(())
 }
 
@@ -109,7 +108,7 @@ mod tests {
         };
         Actions {
             actions: all.iter().map(action).collect(),
-            scripts: vec![(method_number(b"GET").unwrap(), "/get".into())],
+            scripts: vec![(b"GET"[..].into(), "/get".into())],
         }
     }
 

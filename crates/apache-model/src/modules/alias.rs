@@ -169,6 +169,14 @@ impl Alias {
         })
     }
 
+    /// These redirects without those that have a path of their own: `Redirect URL` in a section.
+    pub fn of_section_alone(&self) -> Alias {
+        let mut own = self.clone();
+        own.redirects
+            .retain(|redirect| matches!(redirect.from, From::Section));
+        own
+    }
+
     /// Redirects a decoded path.
     pub fn redirect(
         &self,
@@ -246,7 +254,7 @@ impl Redirect {
                         is_relative: false,
                     });
                 }
-                to.map(|to| with_query(escape_url(&to), query))
+                to.map(|to| with_query(escape_target(&to), query))
             }
             From::Section => self
                 .to
@@ -275,12 +283,7 @@ impl Redirect {
 
 /// Escapes the target of a section: the path as a path, and behind it what no field may have.
 fn escape_before_query(url: &[u8]) -> Vec<u8> {
-    let authority = url.windows(3).position(|part| part == b"://");
-    let host_at = authority.map_or(0, |at| at + 3);
-    let path_at = (url.iter().skip(host_at)).position(|byte| matches!(byte, b'/' | b'?' | b'#'));
-    let (origin, rest) = url.split_at(path_at.map_or(url.len(), |at| host_at + at));
-    let end = rest.iter().position(|byte| matches!(byte, b'?' | b'#'));
-    let (path, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    let (origin, path, rest) = parts_of(url);
     let mut out = [origin, &escape_uri(path)].concat();
     out.retain(|byte| !byte.is_ascii_control());
     for byte in rest {
@@ -292,10 +295,12 @@ fn escape_before_query(url: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Keeps what is an URL's own, escapes what can't stand in one.
-fn escape_url(url: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(url.len());
-    for byte in url {
+/// Escapes what a pattern has been replaced with: a captured `%` is one of the path. What is behind the
+/// path keeps what is a URL's own.
+fn escape_target(url: &[u8]) -> Vec<u8> {
+    let (origin, path, rest) = parts_of(url);
+    let mut out = [escape_origin(origin), escape_uri(path)].concat();
+    for byte in rest {
         match byte {
             b'!'..=b'~'
                 if !matches!(
@@ -309,6 +314,27 @@ fn escape_url(url: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Scheme and host, the path, and the query with the fragment.
+fn parts_of(url: &[u8]) -> (&[u8], &[u8], &[u8]) {
+    let authority = url.windows(3).position(|part| part == b"://");
+    let host_at = authority.map_or(0, |at| at + 3);
+    let path_at = (url.iter().skip(host_at)).position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    let (origin, rest) = url.split_at(path_at.map_or(url.len(), |at| host_at + at));
+    let end = rest.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    let (path, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    (origin, path, rest)
+}
+
+/// Escapes what no host has; the brackets of an IPv6 address stay.
+fn escape_origin(origin: &[u8]) -> Vec<u8> {
+    let parts = origin.split_inclusive(|byte| matches!(byte, b'[' | b']'));
+    let escaped = parts.map(|part| match part.split_last() {
+        Some((bracket @ (b'[' | b']'), before)) => [&escape_uri(before), &[*bracket][..]].concat(),
+        _ => escape_uri(part),
+    });
+    escaped.collect::<Vec<_>>().concat()
 }
 
 /// The request's query goes along where the target has none.

@@ -346,6 +346,7 @@ impl Said {
             } else {
                 0
             },
+            is_heuristic_chosen: true,
             default_needs_validator: verdict.by_httpd && self.ignores_no_validator != Some(true),
             honors_client: verdict.by_httpd && self.ignores_client != Some(true)
                 || self.ignores_client == Some(false),

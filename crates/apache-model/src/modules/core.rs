@@ -120,6 +120,8 @@ pub struct Core {
     pub lookups: Option<Lookups>,
     /// MaxRanges; 0 is none.
     pub ranges_max: Option<u32>,
+    pub range_overlaps_max: Option<u32>,
+    pub range_reversals_max: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,7 +207,18 @@ impl Core {
         ("QualifyRedirectURL", |node, core, _| {
             crate::arguments::set_flag(node, &mut core.qualify_redirect_url)
         }),
-        ("MaxRanges", set_ranges),
+        ("MaxRanges", |node, core, _| {
+            core.ranges_max = range_limit(node, "MaxRanges", RANGES_MAX)?;
+            Ok(())
+        }),
+        ("MaxRangeOverlaps", |node, core, _| {
+            core.range_overlaps_max = range_limit(node, "MaxRangeOverlaps", u32::MAX)?;
+            Ok(())
+        }),
+        ("MaxRangeReversals", |node, core, _| {
+            core.range_reversals_max = range_limit(node, "MaxRangeReversals", u32::MAX)?;
+            Ok(())
+        }),
         ("UseCanonicalPhysicalPort", |node, core, _| {
             crate::arguments::set_flag(node, &mut core.canonical_physical_port)
         }),
@@ -243,6 +256,8 @@ impl Core {
                 .or(self.canonical_physical_port),
             qualify_redirect_url: over.qualify_redirect_url.or(self.qualify_redirect_url),
             ranges_max: over.ranges_max.or(self.ranges_max),
+            range_overlaps_max: over.range_overlaps_max.or(self.range_overlaps_max),
+            range_reversals_max: over.range_reversals_max.or(self.range_reversals_max),
         }
     }
 
@@ -429,26 +444,25 @@ fn set_file_etag(node: &Node, core: &mut Core, reading: &mut Reading<'_>) -> Res
     Ok(())
 }
 
-fn set_ranges(node: &Node, core: &mut Core, _: &mut Reading<'_>) -> Result<(), String> {
+/// `None`: the default. `name` is the directive's.
+fn range_limit(node: &Node, name: &str, unlimited: u32) -> Result<Option<u32>, String> {
     let word = texts(node)
         .into_iter()
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    core.ranges_max = match word.as_str() {
-        "default" => None,
-        "none" => Some(0),
-        "unlimited" => Some(RANGES_MAX),
-        number => {
-            let number: u32 = number.parse().map_err(
-                |_| "MaxRanges requires 'none', 'default', 'unlimited' or a positive integer",
-            )?;
-            Some(number.min(RANGES_MAX))
-                .filter(|number| *number > 0)
-                .map_or(Err("MaxRanges 0 is 'none'"), |number| Ok(Some(number)))?
-        }
-    };
-    Ok(())
+    match word.as_str() {
+        "default" => Ok(None),
+        "none" => Ok(Some(0)),
+        "unlimited" => Ok(Some(unlimited)),
+        number => match number.parse::<u32>() {
+            Ok(0) => Err(format!("{name} 0 is 'none'")),
+            Ok(number) => Ok(Some(number.min(unlimited))),
+            Err(_) => Err(format!(
+                "{name} requires 'none', 'default', 'unlimited' or a positive integer"
+            )),
+        },
+    }
 }
 
 /// The value of `unlimited`: more parts than that do not fit into the field of a request.

@@ -15,9 +15,6 @@ const HTTP: &[&str] = &["http_module"];
 
 const GONE: Treatment = NoEffect("it has had no effect since Apache 2.4");
 const MEASURED: Treatment = NoEffect("Saker decides it by measurement, file by file");
-const RANGES_JOINED: Treatment = NoEffect(
-    "ranges that overlap are joined, and those that come to more than the whole are answered with the whole",
-);
 const OWN_WAYS: Treatment =
     NoEffect("Saker listens, locks and keeps scores in ways that need no such setting");
 const NO_RENEWAL: Treatment = NoEffect("workers are not renewed: they do not leak");
@@ -359,7 +356,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        RANGES_JOINED,
+        Honored,
     ),
     row(
         "MaxRangeReversals",
@@ -369,7 +366,7 @@ pub(super) const ROWS: &[Row] = &[
         One,
         ACCESS.or(SERVER),
         NOWHERE,
-        RANGES_JOINED,
+        Honored,
     ),
     row(
         "RLimitCPU",

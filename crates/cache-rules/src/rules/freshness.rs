@@ -17,15 +17,19 @@ use saker_http::{Fields, Status, date::parse_date};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     Explicit(u64),
-    /// From Last-Modified or the operator's default.
+    /// From the operator's default.
     Guessed(u64),
+    /// From Last-Modified (section 4.2.2).
+    Heuristic(u64),
     Unknown,
 }
 
 impl Lifetime {
     pub fn seconds(self) -> u64 {
         match self {
-            Lifetime::Explicit(seconds) | Lifetime::Guessed(seconds) => seconds,
+            Lifetime::Explicit(seconds)
+            | Lifetime::Guessed(seconds)
+            | Lifetime::Heuristic(seconds) => seconds,
             Lifetime::Unknown => 0,
         }
     }
@@ -96,11 +100,11 @@ pub fn lifetime(
             Lifetime::Explicit,
         ),
     };
+    let bounded = |seconds: u64| seconds.max(settings.ttl_min_s).min(settings.ttl_max_s);
     match found {
         Lifetime::Explicit(seconds) => Lifetime::Explicit(seconds.min(settings.ttl_max_s)),
-        Lifetime::Guessed(seconds) => {
-            Lifetime::Guessed(seconds.max(settings.ttl_min_s).min(settings.ttl_max_s))
-        }
+        Lifetime::Guessed(seconds) => Lifetime::Guessed(bounded(seconds)),
+        Lifetime::Heuristic(seconds) => Lifetime::Heuristic(bounded(seconds)),
         Lifetime::Unknown => Lifetime::Unknown,
     }
 }
@@ -161,7 +165,7 @@ fn guessed(
     let since_s =
         modified_s.and_then(|modified| u64::try_from(times.date_s.saturating_sub(modified)).ok());
     if let Some(since_s) = since_s.filter(|_| settings.heuristic_percent > 0) {
-        return Lifetime::Guessed(
+        return Lifetime::Heuristic(
             (since_s.saturating_mul(settings.heuristic_percent) / 100)
                 .min(settings.heuristic_max_s),
         );

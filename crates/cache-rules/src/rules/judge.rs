@@ -13,6 +13,7 @@ use super::{
     freshness::{Lifetime, Times, is_heuristically_cacheable, lifetime, ms},
     life::Life,
     pass::Pass,
+    personal::is_personal,
     settings::{RuleSettings, is_query},
     targeted::{Policy, policy},
     vary::Vary,
@@ -38,7 +39,11 @@ pub fn judge_response(
         .ok_or(Pass::VaryAll)?;
     let audience = Audience::of(request, fields, &policy, settings, &vary)?;
     let times = Times::of(fields, request_ms, response_ms);
-    let lifetime = lifetime(&policy, fields, status, settings, times);
+    let lifetime = match lifetime(&policy, fields, status, settings, times) {
+        // The page may be this client's, and nothing says that it is for all.
+        Lifetime::Heuristic(_) if is_for_one(request, settings) => Lifetime::Unknown,
+        lifetime => lifetime,
+    };
     by_lifetime(status, &policy, lifetime)?;
     // RFC 9110 section 9.3.3: only with explicit freshness of the response.
     if request.method() == Method::Post && !is_stated(lifetime, settings) {
@@ -50,7 +55,9 @@ pub fn judge_response(
     {
         return Err(Pass::Query);
     }
-    let life = life(&policy, fields, settings, times, lifetime, audience);
+    let mut life = life(&policy, fields, settings, times, lifetime, audience);
+    life.without_cookies =
+        matches!(lifetime, Lifetime::Heuristic(_)) && !settings.heuristic_with_cookies;
     worth_storing(life, fields, &policy, settings)
 }
 
@@ -177,6 +184,11 @@ impl Audience {
     }
 }
 
+/// True for a request that may be one client's own, where that forbids heuristic freshness.
+fn is_for_one(request: HeadView<'_>, settings: &RuleSettings) -> bool {
+    !settings.heuristic_with_cookies && is_personal(request)
+}
+
 /// True if the response (or the operator) explicitly makes it public.
 fn says_for_all(policy: &Policy, settings: &RuleSettings) -> bool {
     let control = &policy.control;
@@ -200,7 +212,7 @@ fn by_lifetime(status: Status, policy: &Policy, lifetime: Lifetime) -> Result<()
     let said =
         matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
     // An operator may give a lifetime to any status.
-    let is_guessed = matches!(lifetime, Lifetime::Guessed(_));
+    let is_guessed = matches!(lifetime, Lifetime::Guessed(_) | Lifetime::Heuristic(_));
     match said || is_guessed || is_heuristically_cacheable(status) {
         true => Ok(()),
         false => Err(Pass::NoLifetime),
@@ -268,16 +280,18 @@ fn life(
         must_revalidate: forbidden || has_s_maxage,
         always_validates,
         immutable: control.immutable,
-        guessed: matches!(lifetime, Lifetime::Guessed(_)),
+        guessed: matches!(lifetime, Lifetime::Guessed(_) | Lifetime::Heuristic(_)),
         for_sessions: audience.sessions,
         for_authorized: audience.authorized,
+        without_cookies: false,
         hidden_fields: [control.no_cache.fields(), control.private.fields()].concat(),
     }
 }
 
 /// The settings' grace for a response with that lifetime.
 fn grace_s(lifetime: Lifetime, settings: &RuleSettings) -> u64 {
-    match is_stated(lifetime, settings) {
+    let is_unasked = matches!(lifetime, Lifetime::Heuristic(_)) && !settings.heuristic_with_cookies;
+    match is_unasked || is_stated(lifetime, settings) {
         true => settings.stated_stale_while_revalidate_s,
         false => settings.stale_while_revalidate_s,
     }

@@ -35,6 +35,9 @@ pub struct Life {
     pub for_sessions: bool,
     /// May answer requests with Authorization (section 3.5).
     pub for_authorized: bool,
+    /// Answers requests only that are no client's own ([`super::personal`]): its freshness is
+    /// heuristic, and the operator has not asked for that.
+    pub without_cookies: bool,
     /// Fields that `no-cache="…"` and `private="…"` name, in lower case: not stored (sections
     /// 5.2.2.4 and 5.2.2.7).
     pub hidden_fields: Vec<String>,
@@ -128,7 +131,7 @@ impl Life {
         ] = times;
     }
 
-    fn flags(&self) -> [bool; 6] {
+    fn flags(&self) -> [bool; 7] {
         [
             self.must_revalidate,
             self.always_validates,
@@ -136,6 +139,7 @@ impl Life {
             self.guessed,
             self.for_sessions,
             self.for_authorized,
+            self.without_cookies,
         ]
     }
 
@@ -147,7 +151,8 @@ impl Life {
         self.guessed = flag(3);
         self.for_sessions = flag(4);
         self.for_authorized = flag(5);
-        (bits < 1 << 6).then_some(())
+        self.without_cookies = flag(6);
+        (bits < 1 << 7).then_some(())
     }
 }
 
@@ -181,7 +186,7 @@ mod tests {
         let changed =
             |at: usize, byte: u8| Life::decode(&[&bytes[..at], &[byte], &bytes[at + 1..]].concat());
         assert_eq!(changed(0, 2), None, "another version");
-        assert_eq!(changed(49, 0x40), None, "a flag of the future");
+        assert_eq!(changed(49, 0x80), None, "a flag of the future");
         assert_eq!(changed(52, b' '), None, "no name");
     }
 
@@ -201,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips(times: [i64; TIMES], flags in 0u8..64, hidden_fields in prop::collection::vec("[a-z!-]{1,20}", 0..5)) {
+        fn round_trips(times: [i64; TIMES], flags in 0u8..128, hidden_fields in prop::collection::vec("[a-z!-]{1,20}", 0..5)) {
             let mut life = Life { hidden_fields, ..Life::default() };
             life.set_times(times);
             life.set_flags(flags);

@@ -11,6 +11,7 @@ use super::{
     freshness::ms,
     judge,
     life::Life,
+    personal::is_personal,
     settings::RuleSettings,
 };
 use saker_http::{HeadView, KnownField, Status};
@@ -33,6 +34,7 @@ pub enum Use {
 pub enum Why {
     Method,
     SessionCookie,
+    Personal,
     Authorization,
     ResponseNoCache,
     RequestNoCache,
@@ -48,7 +50,7 @@ impl Why {
     pub fn forward(self) -> Forward {
         match self {
             Why::Method => Forward::Method,
-            Why::SessionCookie | Why::Authorization => Forward::Bypass,
+            Why::SessionCookie | Why::Personal | Why::Authorization => Forward::Bypass,
             Why::RequestNoCache
             | Why::RequestNoStore
             | Why::RequestMaxAge
@@ -65,6 +67,9 @@ impl Why {
             }
             Why::SessionCookie => {
                 "the request has a session cookie, and the entry does not say that it is for all"
+            }
+            Why::Personal => {
+                "the request has cookies or a field like X-Api-Key, and only Last-Modified makes the entry fresh"
             }
             Why::Authorization => {
                 "the request has Authorization, and the entry does not say that it is for all"
@@ -179,6 +184,9 @@ fn by_age(control: &RequestControl, life: &Life, now_ms: i64) -> Use {
 fn for_whom(request: HeadView<'_>, life: &Life, settings: &RuleSettings) -> Option<Why> {
     if request.has(KnownField::Authorization) && !life.for_authorized {
         return Some(Why::Authorization);
+    }
+    if life.without_cookies && is_personal(request) {
+        return Some(Why::Personal);
     }
     let own = !life.for_sessions
         && request.has(KnownField::Cookie)

@@ -46,6 +46,10 @@ pub struct RuleSettings {
     /// `CacheLastModifiedFactor`).
     pub heuristic_percent: u64,
     pub heuristic_max_s: u64,
+    /// Heuristic lifetimes count for requests with cookies, too, and for those with fields that look
+    /// like credentials. Otherwise such requests are neither answered by a page whose freshness is only
+    /// heuristic, nor do their responses become one.
+    pub heuristic_with_cookies: bool,
     /// Stale windows if the response has none and forbids none (RFC 5861; Varnish's grace).
     pub stale_while_revalidate_s: u64,
     /// The same where HTTP's own fields state the lifetime: section 4.2.4 permits stale responses
@@ -105,6 +109,7 @@ impl Default for RuleSettings {
             ttl_max_s: DELTA_SECONDS_MAX,
             heuristic_percent: 10,
             heuristic_max_s: 86_400,
+            heuristic_with_cookies: true,
             stale_while_revalidate_s: 0,
             stated_stale_while_revalidate_s: 0,
             stale_if_error_s: 0,

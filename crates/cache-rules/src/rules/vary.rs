@@ -3,8 +3,8 @@
 //! Called by: the page cache, for the second half of a key.
 //! Caveat: keys must differ whenever the standard says that requests differ, and as little as
 //! possible otherwise: each extra spelling costs a fetch. White space and case are normalized where
-//! a field's grammar permits; the order of languages is not, since applications read it as their
-//! rank.
+//! a field's grammar permits, and so is the order of languages of one weight; not that of languages
+//! of different weights, since some applications read the order and not the weights.
 //! Out of scope: Accept-Encoding, which stored codings answer, and the meaning of values.
 
 use super::targeted::lines;
@@ -136,9 +136,8 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
     // charset names, which ignore case (RFC 9110 sections 12.5.1 to 12.5.4).
     match name {
         "accept" => value.map(|value| evened(&value)),
-        "accept-language" | "accept-charset" => {
-            value.map(|value| evened(&value).to_ascii_lowercase())
-        }
+        "accept-language" => value.map(|value| without_order(&evened(&value).to_ascii_lowercase())),
+        "accept-charset" => value.map(|value| evened(&value).to_ascii_lowercase()),
         // Of a field that is not known here, only a list of tokens is sure to be a list (section 5.6.1).
         _ => value.map(|value| match is_token_list(&value) {
             true => evened(&value),
@@ -203,6 +202,37 @@ fn evened(value: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Sorts neighboring members of the same weight, whose order has no meaning (RFC 9110 section
+/// 12.5.4). Browsers give each language a weight of its own, so that theirs stay as they are.
+fn without_order(value: &[u8]) -> Vec<u8> {
+    let members: Vec<&[u8]> = value.split(|byte| *byte == b',').collect();
+    let mut sorted = Vec::with_capacity(members.len());
+    for equal in members.chunk_by(|one, other| {
+        weight(one).is_some_and(|weight_of_one| Some(weight_of_one) == weight(other))
+    }) {
+        let from = sorted.len();
+        sorted.extend_from_slice(equal);
+        sorted[from..].sort_unstable();
+    }
+    sorted.join(&b","[..])
+}
+
+/// The weight of a member in thousandths; `None` if it has other parameters.
+fn weight(member: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(member).ok()?;
+    let Some((_, parameter)) = text.split_once(';') else {
+        return Some(1000);
+    };
+    let (whole, fraction) = match parameter.strip_prefix("q=")?.split_once('.') {
+        Some((whole, fraction)) => (whole, fraction),
+        None => (parameter.strip_prefix("q=")?, ""),
+    };
+    let whole: u16 = whole.parse().ok().filter(|whole| *whole <= 1)?;
+    let is_fraction = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let thousandths: u16 = format!("{fraction:0<3}").parse().ok()?;
+    is_fraction.then_some(whole * 1000 + thousandths)
+}
+
 fn trim_end(out: &mut Vec<u8>) {
     while matches!(out.last(), Some(b' ' | b'\t')) {
         out.pop();
@@ -233,7 +263,7 @@ mod tests {
 
     #[test]
     fn selecting() {
-        let rows: [Row; 31] = [
+        let rows: [Row; 35] = [
             (
                 "Accept-Language",
                 &[("accept-language", "de, en;q=0.5")],
@@ -250,6 +280,30 @@ mod tests {
                 "Accept-Language",
                 &[("accept-language", "de, en")],
                 &[("accept-language", "en, de")],
+                true,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de;q=0.50, en;q=0.5, fr")],
+                &[("accept-language", "en;q=0.5, de;q=0.50, fr")],
+                true,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de, en;q=0.5")],
+                &[("accept-language", "en;q=0.5, de")],
+                false,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de;x=1, en;x=1")],
+                &[("accept-language", "en;x=1, de;x=1")],
+                false,
+            ),
+            (
+                "Accept",
+                &[("accept", "a/a, b/b")],
+                &[("accept", "b/b, a/a")],
                 false,
             ),
             (

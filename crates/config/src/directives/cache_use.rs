@@ -264,11 +264,16 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
     Row {
         name: "last_modified_percent",
         kind: Kind::Integer { min: 0, max: 100 },
-        default: Some("0"),
+        default: Some("10"),
         summary: "Heuristic freshness of responses with Last-Modified and no cache directives, in \
-                  percent of their age. 0: none.",
+                  percent of their age, at most a day. 0: none. Unless set, it applies where there \
+                  is no `ttl`, for at most 10 minutes, and to requests without cookies and without \
+                  fields such as X-Api-Key.",
         apache: Some("CacheLastModifiedFactor"),
-        set: |cache, given| cache.heuristic_percent = given.number(),
+        set: |cache, given| {
+            cache.heuristic_percent = given.number();
+            cache.is_heuristic_chosen = true;
+        },
         ..BASE
     },
     Row {
@@ -314,7 +319,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         aliases: &["keep", "proxy_cache_use_stale", "fastcgi_cache_use_stale"],
         ..time(
             "stale_if_error",
-            "\"0s\"",
+            "\"10s\"",
             "How long an expired entry is served if refreshing it fails. Responses with `must-revalidate`, `proxy-revalidate` or `s-maxage` are excepted (RFC 9111 section 5.2.2.10), unless they have `stale-if-error` themselves; `grace` also serves those with `s-maxage`.",
             |cache, given| cache.stale_if_error_s = seconds(given),
         )

@@ -96,6 +96,9 @@ pub struct CacheUse {
     /// Heuristic freshness of responses with Last-Modified and no directives, in percent of their
     /// age.
     pub heuristic_percent: u64,
+    /// `heuristic_percent` is the operator's choice. Otherwise it counts for requests without
+    /// cookies and credentials only, for a short time, and not beside `ttl_default_s`.
+    pub is_heuristic_chosen: bool,
     /// Time that an expired entry is served while it is refreshed, and while refreshing fails.
     pub grace_s: u64,
     /// `grace_s` also applies to lifetimes that HTTP's fields state (RFC 9111 section 4.2.4 permits
@@ -279,10 +282,11 @@ impl Default for CacheUse {
             ttl_min_s: 0,
             default_needs_validator: false,
             lscache_ttl_s: (3600, 3600),
-            heuristic_percent: 0,
+            heuristic_percent: 10,
+            is_heuristic_chosen: false,
             grace_s: 10,
             is_grace_chosen: false,
-            stale_if_error_s: 0,
+            stale_if_error_s: 10,
             sends_early_hints: false,
             stores_post: false,
             stores_query: false,

@@ -42,7 +42,7 @@ fn requests_of_http10_end_their_connection() {
     let terms = RequestTerms {
         asks_first: true,
         is_http10: true,
-        closes: false,
+        ..RequestTerms::default()
     };
     let (mut dialogue, head) = begun_with("POST", &[("Upgrade", "x")], Some(3), terms);
     assert!(head.starts_with("POST /a?b HTTP/1.0\r\nHost: app:8080\r\n"));
@@ -50,6 +50,27 @@ fn requests_of_http10_end_their_connection() {
     let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     dialogue.head(response).unwrap();
     assert!(!dialogue.stays);
+}
+
+/// RFC 9112 section 6.3: such content ends with the connection; beside `chunked`, it is none.
+#[test]
+fn unknown_transfer_codings_where_they_are_read() {
+    for (coding, reads_unknown_codings, is_read) in [
+        ("x-unknown", true, true),
+        ("x-unknown", false, false),
+        ("x-unknown, chunked", true, false),
+        ("chunked, x-unknown", true, false),
+    ] {
+        let terms = RequestTerms {
+            reads_unknown_codings,
+            ..RequestTerms::default()
+        };
+        let (mut dialogue, _) = begun_with("GET", &[], Some(0), terms);
+        let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n");
+        let found = dialogue.head(response.as_bytes());
+        assert_eq!(found.is_ok(), is_read, "{coding}");
+        assert!(!dialogue.stays, "{coding}");
+    }
 }
 
 /// An upstream that never comes to its response is given up, as programs are.

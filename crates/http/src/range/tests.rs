@@ -251,3 +251,44 @@ proptest! {
         prop_assert!(parts.iter().map(|part| part.len()).sum::<u64>() <= length);
     }
 }
+
+/// As Apache does it: only neighbors are joined, and turns are counted.
+#[test]
+fn ranges_in_order() {
+    let rules = |overlaps_max, reversals_max| RangeRules::InOrder {
+        overlaps_max,
+        reversals_max,
+    };
+    let many = |ranges: &[(u64, u64)]| {
+        let range = |(first, last): &(u64, u64)| ByteRange {
+            first: *first,
+            last: *last,
+        };
+        match ranges {
+            [one] => RangeOutcome::One(range(one)),
+            ranges => RangeOutcome::Many(ranges.iter().map(range).collect()),
+        }
+    };
+    let rows = [
+        ("bytes=0-3,2-5", rules(1, 1), many(&[(0, 5)])),
+        ("bytes=0-3,2-5,4-7", rules(1, 1), RangeOutcome::Whole),
+        ("bytes=0-3,2-5", rules(0, 0), RangeOutcome::Whole),
+        ("bytes=5-6,0-4", rules(9, 0), RangeOutcome::Whole),
+        ("bytes=5-6,0-4", rules(9, 1), many(&[(0, 6)])),
+        // Not a reversal, as they do not touch.
+        (
+            "bytes=20-21,10-11",
+            rules(0, 0),
+            many(&[(20, 21), (10, 11)]),
+        ),
+        ("bytes=0-3,8-9,4-7", rules(9, 9), many(&[(0, 3), (4, 9)])),
+        ("bytes=0-30,32-40,5-8", rules(9, 9), RangeOutcome::Whole),
+        ("bytes=0-1,4-5,8-9,12-13", rules(9, 9), RangeOutcome::Whole),
+        ("bytes=100-", rules(9, 9), RangeOutcome::Unsatisfiable),
+        ("bytes=x", rules(9, 9), RangeOutcome::Whole),
+    ];
+    for (value, rules, expected) in rows {
+        let found = resolve_by(rules, value.as_bytes(), 41, 3);
+        assert_eq!(found, expected, "{value} {rules:?}");
+    }
+}

@@ -330,6 +330,21 @@ fn content_is_framed_in_the_order_of_the_standard() {
         (
             Method::Get,
             with("Transfer-Encoding: gzip"),
+            Err(ResponseFault::UnknownTransferCoding),
+        ),
+        (
+            Method::Get,
+            with("Transfer-Encoding: chunked, gzip"),
+            Err(ResponseFault::BadTransferEncoding),
+        ),
+        (
+            Method::Get,
+            with("Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: y"),
+            Err(ResponseFault::BadTransferEncoding),
+        ),
+        (
+            Method::Get,
+            with("Transfer-Encoding: x(y"),
             Err(ResponseFault::BadTransferEncoding),
         ),
     ] {

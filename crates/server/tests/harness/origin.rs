@@ -154,11 +154,15 @@ impl Origin {
 
     /// The requests that have come, for a target.
     pub fn asked(&self, target: &str) -> Vec<Asked> {
-        self.asked
-            .lock()
-            .unwrap()
+        self.asked_by(|asked| asked.target == target)
+    }
+
+    /// The requests that have come, of those that are wanted.
+    pub fn asked_by(&self, wanted: impl Fn(&Asked) -> bool) -> Vec<Asked> {
+        let asked = self.asked.lock().unwrap();
+        asked
             .iter()
-            .filter(|asked| asked.target == target)
+            .filter(|asked| wanted(asked))
             .cloned()
             .collect()
     }

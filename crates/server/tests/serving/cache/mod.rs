@@ -9,6 +9,7 @@ mod cache_order;
 mod cache_parts;
 mod cache_warm;
 mod cache_workers;
+mod conformance;
 mod dictionaries;
 mod early_hints;
 mod esi;
