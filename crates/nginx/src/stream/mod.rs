@@ -246,10 +246,7 @@ impl StreamRules for NginxStreamRules {
 
     fn settle_server(&self, session: &mut Session) -> Result<(), u16> {
         self.choose(session)?;
-        match self.of(session) {
-            Some(rules) => server::admit(rules, session),
-            None => Err(status::INTERNAL_ERROR),
-        }
+        self.admit(session)
     }
 
     fn listener(&self, session: &mut Session) -> Option<Result<Address, u16>> {

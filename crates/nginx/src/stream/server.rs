@@ -5,7 +5,6 @@
 //! server, because no name is known before; the addresses of the chosen one count, too.
 
 use super::{NginxStreamRules, log_refusal, lookup};
-use saker_nginx_model::stream::StreamRulesOf;
 use saker_stream_proxy::{Session, StreamRules as _, status};
 use saker_telemetry::message::Level;
 use saker_tls::ClientVerification;
@@ -43,30 +42,31 @@ impl NginxStreamRules {
             false => Err(status::FORBIDDEN),
         }
     }
-}
 
-/// Checks what a server demands of handshakes.
-pub(super) fn admit(rules: &StreamRulesOf, session: &Session) -> Result<(), u16> {
-    let Some(tls) = &session.tls else {
-        return Ok(());
-    };
-    let refuse = |text: &str| {
-        log_refusal(session, Level::Info, text);
-        Err(status::INTERNAL_ERROR)
-    };
-    if rules.rejects {
-        return refuse("handshake rejected while SSL handshaking");
+    /// Checks what a server demands of handshakes.
+    pub(super) fn admit(&self, session: &Session) -> Result<(), u16> {
+        let rules = self.of(session).ok_or(status::INTERNAL_ERROR)?;
+        let Some(tls) = &session.tls else {
+            return Ok(());
+        };
+        let refuse = |text: &str| {
+            log_refusal(session, Level::Info, text);
+            Err(status::INTERNAL_ERROR)
+        };
+        if rules.rejects {
+            return refuse("handshake rejected while SSL handshaking");
+        }
+        let Some(is_required) = rules.demands_certificate else {
+            return Ok(());
+        };
+        if let Some(fault) = &tls.client_refusal {
+            return refuse(&format!(
+                "client SSL certificate verify error: ({fault}) while SSL handshaking"
+            ));
+        }
+        if is_required && tls.client_verification != ClientVerification::Success {
+            return refuse("client sent no required SSL certificate while SSL handshaking");
+        }
+        Ok(())
     }
-    let Some(is_required) = rules.demands_certificate else {
-        return Ok(());
-    };
-    if let Some(fault) = &tls.client_refusal {
-        return refuse(&format!(
-            "client SSL certificate verify error: ({fault}) while SSL handshaking"
-        ));
-    }
-    if is_required && tls.client_verification != ClientVerification::Success {
-        return refuse("client sent no required SSL certificate while SSL handshaking");
-    }
-    Ok(())
 }

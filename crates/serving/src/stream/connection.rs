@@ -113,17 +113,7 @@ impl Running {
         }
         rules.prepare(&mut self.session);
         let io = match io {
-            Some(io) if self.session.server.reads_hello && !is_tls => {
-                let io = self.read_hello(io).await;
-                let number = self.session.server.number;
-                if let (Some(_), Err(status)) = (&io, rules.settle_server(&mut self.session)) {
-                    return self.end_refused(status);
-                }
-                if self.session.server.number != number {
-                    rules.prepare(&mut self.session);
-                }
-                io
-            }
+            Some(io) if self.session.server.reads_hello && !is_tls => self.named(io).await,
             io => io,
         };
         let Some(mut io) = io else {
@@ -140,6 +130,21 @@ impl Running {
         serve(&streams.context, &mut self.session, &mut end, ahead).await;
         self.worker.counters.increment(Metric::ClosedByServer);
         end.io.transport.send_close_notify();
+    }
+
+    /// Reads the ClientHello, and settles the server that its name leads to.
+    async fn named(&mut self, io: Io) -> Option<Io> {
+        let io = self.read_hello(io).await?;
+        let number = self.session.server.number;
+        let rules = &self.streams.context.rules;
+        if let Err(status) = rules.settle_server(&mut self.session) {
+            self.end_refused(status);
+            return None;
+        }
+        if self.session.server.number != number {
+            rules.prepare(&mut self.session);
+        }
+        Some(io)
     }
 
     /// Hands the connection to a listener of HTTP.
