@@ -95,6 +95,7 @@ impl Configuration {
             streams: Arc::default(),
             datagrams: Vec::new(),
             stream_logs: Vec::new(),
+            stream_error_logs: Vec::new(),
             server: Server {
                 includes: self.includes,
                 value_files: self.value_files,

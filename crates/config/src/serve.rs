@@ -140,6 +140,7 @@ impl Model {
             streams: Arc::default(),
             datagrams: Vec::new(),
             stream_logs: Vec::new(),
+            stream_error_logs: Vec::new(),
             server,
             limits: Limits::default(),
             tls: ServerTls {

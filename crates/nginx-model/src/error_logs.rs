@@ -2,8 +2,8 @@
 //!
 //! Called by: `assemble`, and `finish`.
 //! Caveat: a server's logs get the lines about its requests, and a location's those of the requests
-//! that it answers; all others are the process's. Lines about sessions of `stream` are the process's,
-//! too.
+//! that it answers; those of a server of `stream` get the lines about its sessions. All others are
+//! the process's.
 //! Out of scope: the directive (`log_to`); opening files and writing lines (`saker-telemetry`).
 
 use crate::{
@@ -26,8 +26,11 @@ pub fn of_process(process: &Process, core: &CoreConf, setup: &Setup) -> ErrorLog
             }
             _ => ErrorLogTarget::Stderr,
         };
-        let level = Some(LogLevel::Error);
-        Arc::from([LogTo { target, level }])
+        Arc::from([LogTo {
+            target,
+            level: Some(LogLevel::Error),
+            level_number: Level::Error.number(),
+        }])
     };
     let own = process.error_logs.as_ref().or(core.error_logs.as_ref());
     let logs = own.map_or_else(default, Arc::clone);
@@ -66,7 +69,11 @@ impl ErrorLogs {
 
     /// Returns the log of a block. `None`: the process's.
     pub fn of(&mut self, core: &CoreConf) -> Option<Arc<SiteLog>> {
-        let logs = core.error_logs.as_ref()?;
+        self.of_list(core.error_logs.as_ref()?)
+    }
+
+    /// Returns the log of a list.
+    pub fn of_list(&mut self, logs: &Arc<[LogTo]>) -> Option<Arc<SiteLog>> {
         let main = self.main.as_ref()?;
         let known = self.known.iter().find(|(known, _)| known == logs);
         if let Some((_, log)) = known {
@@ -102,6 +109,7 @@ fn site_log(logs: &[LogTo], main: &ErrorLogTarget) -> SiteLog {
         LogTo {
             target,
             level: Some(level),
+            ..
         },
     ] = logs
     else {
@@ -118,7 +126,7 @@ fn site_log(logs: &[LogTo], main: &ErrorLogTarget) -> SiteLog {
 fn outputs(logs: &[LogTo], main: &ErrorLogTarget) -> Vec<Output> {
     let output = |log: &LogTo| {
         let own = Some(log.target.clone()).filter(|target| target != main);
-        Output::new(own, log.level.map(Level::from))
+        Output::new(own, log.level_number)
     };
     logs.iter().map(output).collect()
 }

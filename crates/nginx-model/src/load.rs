@@ -60,11 +60,12 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
         error_logs: ErrorLogs::default(),
     };
     let (mut model, mut nginx) = assemble(read.http, &mut finisher, &process, setup);
+    let mut error_logs = std::mem::take(&mut finisher.error_logs);
     model.upstreams = finisher.pool.into_all();
     nginx.streams = Arc::new(stream::finish(
         read_stream,
         &mut model,
-        conf_prefix,
+        (conf_prefix, &mut error_logs),
         &mut report,
     ));
     model.sources = tree.sources;

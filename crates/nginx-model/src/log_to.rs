@@ -6,15 +6,19 @@
 
 use saker_config::model::LogLevel;
 use saker_nginx_syntax::Directive;
-use saker_telemetry::error_log::{ErrorLogTarget, Syslog};
+use saker_telemetry::{
+    error_log::{ErrorLogTarget, Syslog},
+    message::Level,
+};
 use std::{path::Path, sync::Arc};
 
-/// A log, with the level up to which it gets lines. `None`: above all that there are (`crit`,
-/// `alert`, `emerg`).
+/// A log, with the level up to which it gets lines. `None`: above `error`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogTo {
     pub target: ErrorLogTarget,
     pub level: Option<LogLevel>,
+    /// Number of the level, from `emerg` at 0.
+    pub level_number: u8,
 }
 
 impl LogTo {
@@ -43,6 +47,7 @@ impl LogTo {
         Ok(LogTo {
             target,
             level: level(level_name),
+            level_number: level_number(level_name),
         })
     }
 }
@@ -51,6 +56,15 @@ impl LogTo {
 pub fn add(logs: &mut Option<Arc<[LogTo]>>, log: LogTo) {
     let before = logs.take().unwrap_or_default();
     *logs = Some(before.iter().cloned().chain([log]).collect());
+}
+
+fn level_number(name: &str) -> u8 {
+    match (name, level(name)) {
+        ("emerg", _) => 0,
+        ("alert", _) => 1,
+        (_, None) => 2,
+        (_, Some(level)) => Level::from(level).number(),
+    }
 }
 
 fn level(name: &str) -> Option<LogLevel> {

@@ -98,6 +98,11 @@ impl Report {
         );
     }
 
+    /// The same at a line.
+    pub fn warn_at(&mut self, origin: &Origin, message: String) {
+        self.add(Severity::Warning, origin.clone(), 0, message, None);
+    }
+
     /// Reports something that needs no action.
     pub fn note(&mut self, directive: &Directive, message: impl Into<String>) {
         let length = directive.name.text.chars().count();

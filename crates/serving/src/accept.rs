@@ -156,7 +156,7 @@ async fn receive(
         }
     };
     let mut io = Io::new(Transport::plain(stream), Vec::new());
-    let mut client = match settings.preface {
+    let client = match settings.preface {
         true => match await_preface(&worker, &mut io, client, settings.names_client).await {
             Some(client) => client,
             None => return,
@@ -166,6 +166,52 @@ async fn receive(
     if let Err(error) = permit.admit(client.ip()) {
         return error.tell(&worker, &client);
     }
+    drive(worker, permit, io, client, settings).await;
+}
+
+/// Takes over a connection of a stream, for the listener of an address. `None`: there is no such
+/// listener of HTTP, or it ends TLS that the stream has ended.
+pub fn pass(
+    (worker, permit): (Rc<Worker>, ConnectionPermit),
+    mut io: Io,
+    mut client: Client,
+    address: &Address,
+) -> Option<impl Future<Output = ()> + use<>> {
+    let bound = {
+        let services = worker.services.borrow();
+        let all = &services.generation.model.listeners;
+        let exact = all.iter().find(|one| one.address == *address);
+        let found = exact.or_else(|| all.iter().find(|one| one.address.covers(address)))?;
+        found.address.clone()
+    };
+    client.listener = Arc::new(bound);
+    let settings = settings(&worker, &mut client);
+    let is_tls = matches!(io.transport, Transport::Tls(_));
+    if settings.stream.is_some() || is_tls && settings.acceptor.is_some() {
+        return None;
+    }
+    client.tls = settings.acceptor.is_some();
+    client.secure = is_tls || client.tls;
+    Some(async move {
+        let client = match settings.preface {
+            true => match await_preface(&worker, &mut io, client, settings.names_client).await {
+                Some(client) => client,
+                None => return,
+            },
+            false => client,
+        };
+        drive(worker, permit, io, client, settings).await;
+    })
+}
+
+/// Ends TLS, if the listener does, and chooses the protocol.
+async fn drive(
+    worker: Rc<Worker>,
+    permit: ConnectionPermit,
+    io: Io,
+    mut client: Client,
+    settings: ListenerSettings,
+) {
     let Some(acceptor) = settings.acceptor else {
         return h1::run(Session::new(worker, client, permit, settings.http2), io).await;
     };

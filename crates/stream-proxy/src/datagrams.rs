@@ -10,19 +10,19 @@
 use crate::{
     StreamContext,
     attempt::Attempt,
+    complaint::complain,
     idle::IdleLimit,
     rules::Action,
     session::{Session, SessionProtocol},
     status,
 };
 use saker_config::model::{Address, StreamServer, Upstream};
-use saker_gateway::{Busy, Choice, StreamMember};
+use saker_gateway::{Busy, Choice, Failure, StreamMember};
 use saker_net::{
     Arrivals, BoundUdp, Departure, UdpSocket, clock,
     proxy_preface::{self, Named},
 };
 use saker_rate_limits::Counted;
-use saker_telemetry::{error_log, message};
 use std::{
     cell::{Cell, RefCell},
     collections::{HashMap, VecDeque},
@@ -326,6 +326,7 @@ impl Running {
         key: &[u8],
     ) -> Option<Way> {
         let mut tried = Vec::new();
+        self.session.has_target = true;
         loop {
             let choice = Choice {
                 client: self.session.client.ip(),
@@ -335,7 +336,7 @@ impl Running {
             };
             let chosen = context.members.choose(upstream, &choice, &mut tried);
             let member = chosen
-                .map_err(|failure| self.complain(&upstream.name, &failure))
+                .map_err(|failure| complain(&self.session, &upstream.name, &failure))
                 .ok()?;
             let mut attempt = Attempt {
                 address: member.to_string().into(),
@@ -360,20 +361,12 @@ impl Running {
                 }
                 Err(failure) => {
                     member.fail();
-                    self.complain(&attempt.address, &failure);
+                    complain(&self.session, &attempt.address, &failure);
                     self.session.attempts.push(attempt);
                     tried.push(member.number);
                 }
             }
         }
-    }
-
-    fn complain(&self, name: &str, failure: &dyn std::fmt::Display) {
-        error_log::log_client(
-            &message::STREAM_UNREACHABLE,
-            self.session.client,
-            format_args!("{name}: {failure}"),
-        );
     }
 
     /// Passes datagrams on until the session is over.
@@ -392,7 +385,7 @@ impl Running {
                 way.member.fail();
                 self.session.status = status::BAD_GATEWAY;
                 let address = way.member.to_string();
-                self.complain(&address, &failure);
+                complain(&self.session, &address, &Failure::Io(failure));
             }
         }
         if let Some(attempt) = self.session.attempts.last_mut() {

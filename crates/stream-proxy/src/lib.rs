@@ -8,6 +8,7 @@
 //! Out of scope: configuration languages; members of upstreams, which `saker-gateway` knows.
 
 mod attempt;
+mod complaint;
 pub mod datagrams;
 mod idle;
 mod pace;

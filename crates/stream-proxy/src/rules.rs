@@ -4,7 +4,7 @@
 //! Caveat: an answer must not wait, except for the way of a session, which may have names to look up.
 
 use crate::session::Session;
-use saker_config::model::{AccessLogTarget, Upstream};
+use saker_config::model::{AccessLogTarget, Address, Upstream};
 use saker_pipeline::LocalFuture;
 use saker_rate_limits::Counted;
 use std::sync::Arc;
@@ -58,6 +58,21 @@ pub trait StreamRules {
 
     /// Returns true if the client may use the server.
     fn is_allowed(&self, session: &mut Session) -> bool;
+
+    /// Settles the server of a session that several share an address with. Called when the
+    /// session's TLS stands, and again when its hello has been read.
+    ///
+    /// # Errors
+    /// The server does not take the session; its status.
+    fn settle_server(&self, _session: &mut Session) -> Result<(), u16> {
+        Ok(())
+    }
+
+    /// Returns the listener of HTTP that takes the connection over, or the status of its end.
+    /// `None`: the session goes on by its [`action`](StreamRules::action).
+    fn listener(&self, _session: &mut Session) -> Option<Result<Address, u16>> {
+        None
+    }
 
     /// Sets the session's variables. Called when its TLS stands, and before its hello is read.
     fn prepare(&self, session: &mut Session);

@@ -7,6 +7,7 @@ use crate::attempt::Attempt;
 use saker_ap_expr::Spans;
 use saker_config::model::{Address, StreamServer};
 use saker_net::{clock, proxy_preface::PrefaceVersion};
+use saker_telemetry::error_log::{ContextItem, LogContext, SiteLog};
 use saker_tls::{HelloFacts, SessionInfo};
 use std::{borrow::Cow, net::SocketAddr, sync::Arc};
 
@@ -44,9 +45,13 @@ pub struct Session {
     pub bytes_received: u64,
     pub bytes_sent: u64,
     pub attempts: Vec<Attempt>,
+    /// The session goes to an upstream.
+    pub has_target: bool,
     /// The PROXY header that the connection to the target begins with; rules may choose it.
     pub preface: Option<PrefaceVersion>,
     pub variables: SessionVariables,
+    /// The server's error log; `None`: the process's.
+    pub error_log: Option<Arc<SiteLog>>,
 }
 
 /// Values that rules keep between their answers.
@@ -91,7 +96,9 @@ impl Session {
             bytes_received: 0,
             bytes_sent: 0,
             attempts: Vec::new(),
+            has_target: false,
             variables: SessionVariables::default(),
+            error_log: None,
         }
     }
 
@@ -117,6 +124,18 @@ impl Session {
             .map(Cow::Borrowed)
     }
 
+    /// Bytes so far, in the words of nginx's lines. `None`: no upstream has been tried.
+    fn bytes_text(&self) -> Option<String> {
+        let last = self.attempts.last();
+        let (sent, received) = last.map_or((0, 0), |one| (one.bytes_sent, one.bytes_received));
+        self.has_target.then(|| {
+            format!(
+                "bytes from/to client:{}/{}, bytes from/to upstream:{received}/{sent}",
+                self.bytes_received, self.bytes_sent
+            )
+        })
+    }
+
     /// Notes the end, unless there is another status already.
     pub fn end(&mut self, status: u16) {
         if self.status == 0 {
@@ -127,5 +146,36 @@ impl Session {
     /// Time since the beginning.
     pub fn age_ms(&self) -> u64 {
         clock::monotonic_ms().saturating_sub(self.began_ms)
+    }
+}
+
+impl LogContext for Session {
+    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        let text = |text: String| Some(Cow::Owned(text.into_bytes()));
+        match asked {
+            ContextItem::Client => text(self.client.to_string()),
+            ContextItem::Peer => text(self.peer.to_string()),
+            ContextItem::Local => text(self.local.to_string()),
+            ContextItem::ConnectionNumber => text(self.number.to_string()),
+            ContextItem::SessionEnds => {
+                let kind = match self.protocol {
+                    SessionProtocol::Tcp => "",
+                    SessionProtocol::Udp => "udp ",
+                };
+                text(match self.is_unix() {
+                    true => format!("{kind}client: unix:, server: {}", self.listener),
+                    false => {
+                        let client = self.client.ip().to_canonical();
+                        format!("{kind}client: {client}, server: {}", self.listener)
+                    }
+                })
+            }
+            ContextItem::SessionBytes => text(self.bytes_text()?),
+            _ => None,
+        }
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.error_log.as_deref()
     }
 }

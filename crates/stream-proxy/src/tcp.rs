@@ -8,6 +8,7 @@
 use crate::{
     READ_BYTES_MAX, StreamContext,
     attempt::Attempt,
+    complaint::complain,
     idle::IdleLimit,
     pace::Pace,
     relay::{Relay, RelayEnd},
@@ -19,7 +20,6 @@ use saker_config::model::Upstream;
 use saker_gateway::{Choice, Failure, StreamConnection};
 use saker_net::{clock, proxy_preface};
 use saker_pipeline::Tunnel;
-use saker_telemetry::{error_log, message};
 use std::{
     future::poll_fn,
     io,
@@ -88,6 +88,7 @@ async fn connect(
     let until =
         (server.tries_ms > 0).then(|| Instant::now() + Duration::from_millis(server.tries_ms));
     let mut tried = Vec::new();
+    session.has_target = true;
     loop {
         let choice = Choice {
             client: session.client.ip(),
@@ -141,14 +142,6 @@ async fn connect(
             return None;
         }
     }
-}
-
-fn complain(session: &Session, name: &str, failure: &Failure) {
-    error_log::log_client(
-        &message::STREAM_UNREACHABLE,
-        session.client,
-        format_args!("{name}: {failure}"),
-    );
 }
 
 /// Passes bytes on until the session is over.

@@ -46,6 +46,9 @@ use text::{FACTS_BYTES_MAX, append_civil, append_errno, append_text};
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 
 static LOG: OnceLock<ErrorLog> = OnceLock::new();
+/// Number of the level `crit`.
+const CRITICAL: u8 = 2;
+
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 /// Areas with a level of their own.
 static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
@@ -186,7 +189,7 @@ pub fn trace(module: &str, level: u8, context: &dyn LogContext, facts: fmt::Argu
         errno: None,
         adds_referer: false,
     };
-    write(&lines(&occasion), kind, context);
+    write(&lines(&occasion), kind.number(), context);
 }
 
 /// Logs a line that the operator has configured (mod_log_debug).
@@ -204,7 +207,7 @@ pub fn note(module: &str, level: Level, context: &dyn LogContext, facts: fmt::Ar
         errno: None,
         adds_referer: false,
     };
-    write(&lines(&occasion), level, context);
+    write(&lines(&occasion), level.number(), context);
 }
 
 /// True if a message of that level about the process would be written.
@@ -245,7 +248,7 @@ pub fn log_httpd(
     let now = now();
     if passes(message.counts_as, context, now) {
         let line = httpd_line(message, errno, context, text, now);
-        write(&line, message.level.folded(), context);
+        write(&line, message.level as u8, context);
     }
 }
 
@@ -257,22 +260,23 @@ pub fn log_nginx(
     context: &dyn LogContext,
     text: fmt::Arguments<'_>,
 ) {
-    log_nginx_as((level, level.as_str()), message, context, text);
+    let name = (level.as_str(), level.number());
+    log_nginx_as((level, name), message, context, text);
 }
 
-/// The same at `crit`, which counts as an error.
+/// The same at `crit`, which counts as an error where there is no level above that.
 #[track_caller]
 pub fn log_nginx_critical(
     message: &'static Message,
     context: &dyn LogContext,
     text: fmt::Arguments<'_>,
 ) {
-    log_nginx_as((Level::Error, "crit"), message, context, text);
+    log_nginx_as((Level::Error, ("crit", CRITICAL)), message, context, text);
 }
 
 #[track_caller]
 fn log_nginx_as(
-    (level, name): (Level, &str),
+    (level, (name, level_number)): (Level, (&str, u8)),
     message: &'static Message,
     context: &dyn LogContext,
     text: fmt::Arguments<'_>,
@@ -288,7 +292,7 @@ fn log_nginx_as(
     let line = lines(&Occasion {
         module: message.area,
         level: name,
-        level_number: level.number(),
+        level_number,
         context,
         now,
         place: Location::caller(),
@@ -296,7 +300,7 @@ fn log_nginx_as(
         errno: None,
         adds_referer: false,
     });
-    write(&line, level, context);
+    write(&line, level_number, context);
 }
 
 /// Reports messages suppressed in past seconds. Call each second; costs one load if there is
@@ -339,7 +343,8 @@ fn admit(message: &'static Message, context: &dyn LogContext, facts: fmt::Argume
     }
     let now = now();
     if passes(message, context, now) {
-        write(&line(message, context, facts, now), message.level, context);
+        let line = line(message, context, facts, now);
+        write(&line, message.level.number(), context);
     }
 }
 
@@ -373,7 +378,7 @@ fn tell_suppressed(message: &Message, suppressed: u64, context: &dyn LogContext,
             format_args!("{} {suppressed} times: {}", message.id, message.sentence),
             now,
         ),
-        message::SUPPRESSED.level,
+        message::SUPPRESSED.level.number(),
         context,
     );
 }
@@ -384,7 +389,7 @@ fn now() -> Duration {
         .unwrap_or_default()
 }
 
-fn write(line: &[u8], level: Level, context: &dyn LogContext) {
+fn write(line: &[u8], level_number: u8, context: &dyn LogContext) {
     let site = context.site();
     if let Some(file) = site.and_then(SiteLog::file) {
         // Failures are reported in the server's log.
@@ -392,22 +397,22 @@ fn write(line: &[u8], level: Level, context: &dyn LogContext) {
         return;
     }
     if let Some(site) = site.filter(|site| !site.outputs.is_empty()) {
-        return write_to_all(&site.outputs, line, level);
+        return write_to_all(&site.outputs, line, level_number);
     }
     let of_process = OUTPUTS.read().unwrap_or_else(PoisonError::into_inner);
     match of_process.clone() {
         Some(outputs) => {
             // A failure of a log is a line, too.
             drop(of_process);
-            write_to_all(&outputs, line, level);
+            write_to_all(&outputs, line, level_number);
         }
         None => write_to_target(line),
     }
 }
 
 /// Writes to the logs that take lines of the level.
-fn write_to_all(outputs: &[Output], line: &[u8], level: Level) {
-    for output in outputs.iter().filter(|output| output.takes(level)) {
+fn write_to_all(outputs: &[Output], line: &[u8], level_number: u8) {
+    for output in outputs.iter().filter(|output| output.takes(level_number)) {
         match output.file() {
             Some(file) => drop(file.write_batch(line)),
             None => write_to_target(line),

@@ -358,6 +358,8 @@ messages! {
         "The line names it and says why; check that it runs, and its own log.";
     STREAM_REFUSED "SK0961" "stream" Info "a stream was refused"
         "Nothing, if intended; the line says by which rule.";
+    STREAM_NOT_PASSED "SK0962" "stream" Error "a stream's connection found no listener"
+        "Let `pass` name an address that a server of `http` listens on, without `ssl` if the stream ends TLS.";
     // 10: the page cache.
     CACHE_UNREADABLE "SK1001" "cache" Warn "a cache entry cannot be read; the page is fetched again"
         "If there are many, check the disk.";

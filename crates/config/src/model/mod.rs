@@ -145,6 +145,8 @@ pub struct Model {
     pub streams: Arc<[Stream]>,
     /// Logs of streams, whose rules write the lines.
     pub stream_logs: Vec<AccessLog>,
+    /// Error logs that streams have of their own.
+    pub stream_error_logs: Vec<Arc<saker_telemetry::error_log::SiteLog>>,
     /// In the order of the file; the first catch-all, or else the first site, serves unknown hosts.
     pub sites: Vec<Arc<Site>>,
     /// All upstreams that requests may go to, for health checks.
@@ -180,6 +182,12 @@ impl Model {
     pub fn access_logs(&self) -> impl Iterator<Item = &AccessLog> {
         let of_sites = self.sites.iter().flat_map(|site| &site.access_logs);
         of_sites.chain(&self.stream_logs)
+    }
+
+    /// Iterates over the error logs of sites and streams.
+    pub fn error_logs(&self) -> impl Iterator<Item = &Arc<saker_telemetry::error_log::SiteLog>> {
+        let of_sites = self.sites.iter().flat_map(|site| site.error_logs());
+        of_sites.chain(&self.stream_error_logs)
     }
 
     /// The rotation of a log file, which several logs may share: the first that one of them has.

@@ -5,6 +5,7 @@
 
 use crate::{
     inherit::inherit,
+    log_to::{self, LogTo},
     modules::{
         access::{self, AccessConf},
         limits::{self, LimitsConf},
@@ -19,6 +20,8 @@ use crate::{
     values::{flag, invalid, number_argument, size_argument, time_argument},
 };
 use saker_nginx_syntax::Directive;
+use saker_telemetry::message::Level;
+use std::sync::Arc;
 
 /// Settings of a level.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,8 @@ pub struct StreamConf {
     pub tls: TlsConf,
     pub proxy: StreamProxyConf,
     pub resolver: ResolverConf,
+    pub connections_log_level: Option<Level>,
+    pub error_logs: Option<Arc<[LogTo]>>,
     /// Networks of trusted proxies.
     pub real_ip_from: Vec<String>,
     pub alpn: Option<Vec<Vec<u8>>>,
@@ -84,7 +89,7 @@ impl StreamConf {
             self.real_ip_from.clone_from(&outer.real_ip_from);
         }
         inherit!(self, outer:
-            alpn handshake_timeout_ms preface_timeout_ms reads_hello hello_bytes_max
+            connections_log_level error_logs alpn handshake_timeout_ms preface_timeout_ms reads_hello hello_bytes_max
             hello_timeout_ms
         );
     }
@@ -103,14 +108,23 @@ impl StreamConf {
         }
         match name {
             "error_log" => {
-                let message = "lines about sessions are in the error log of the process";
-                reading.report.warn(directive, message, None);
+                let log = LogTo::read(directive, reading.prefix)?;
+                log_to::add(&mut self.error_logs, log);
             }
             "access_log" => {
                 if directive.arguments.len() == 1 && directive.argument(0) != "off" {
                     return Err("log format is not specified".to_owned());
                 }
                 log::access_log(directive, &mut self.log, reading)?;
+            }
+            "limit_conn_log_level" => {
+                self.connections_log_level = Some(match directive.argument(0) {
+                    "info" => Level::Info,
+                    "notice" => Level::Notice,
+                    "warn" => Level::Warn,
+                    "error" => Level::Error,
+                    other => return Err(format!("invalid value \"{other}\"")),
+                });
             }
             "set_real_ip_from" => {
                 let text = directive.argument(0);

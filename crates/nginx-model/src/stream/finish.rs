@@ -1,17 +1,17 @@
 //! From the block `stream` to servers: inheritance, listeners, upstreams, and certificates.
 //!
 //! Called by: `load`, when `http` has been assembled.
-//! Caveat: a server that ends TLS is a site of the engine, too, whose host table finds its
-//! certificates; no request reaches such a site.
+//! Caveat: targets that are known now are made once; others at the first session that needs them.
+//! Out of scope: listeners and certificates (`addresses`).
 
 use super::{
-    StreamLog, StreamRulesOf, StreamTarget, Streams,
+    StreamLog, StreamRulesOf, StreamTarget, Streams, addresses,
     conf::StreamConf,
-    read::{ReadStream, StreamDraft, StreamListen},
+    read::{ReadStream, StreamDraft},
 };
 use crate::{
+    error_logs::ErrorLogs,
     modules::{
-        listen::SOCKET_MODE,
         resolver::Found,
         tls::chosen_suites,
         upstream::{Group, GroupServer},
@@ -24,14 +24,12 @@ use crate::{
 use saker_config::{
     Model,
     model::{
-        AccessLog, AccessLogTarget, Address, Backend, BackendAddress, BackendTls, DatagramListener,
-        Listener, Member, Origin, PrefaceFrom, Protocol, Revocation, Site, SiteName, StreamServer,
-        Tuning, Upstream,
+        AccessLog, AccessLogTarget, Backend, BackendAddress, BackendTls, Member, Origin, Protocol,
+        Revocation, Tuning, Upstream,
     },
 };
-use saker_net::proxy_preface::PrefaceVersion;
 use saker_nginx_syntax::Report;
-use saker_telemetry::access_log::Escapes;
+use saker_telemetry::{access_log::Escapes, message::Level};
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -54,7 +52,7 @@ pub struct Members {
 pub fn finish(
     mut read: ReadStream,
     model: &mut Model,
-    conf_prefix: &Path,
+    (conf_prefix, error_logs): (&Path, &mut ErrorLogs),
     report: &mut Report,
 ) -> Streams {
     let mut streams = Streams {
@@ -64,115 +62,31 @@ pub fn finish(
         groups: std::mem::take(&mut read.groups),
         ..Streams::default()
     };
-    for (number, mut draft) in std::mem::take(&mut read.servers).into_iter().enumerate() {
+    let mut drafts = std::mem::take(&mut read.servers);
+    for draft in &mut drafts {
         draft.conf.inherit(&read.conf);
+    }
+    streams.addresses = addresses::add(&drafts, model, report);
+    for draft in drafts {
         let origin = draft.origin.clone();
         let mut fail = |message: String| report.error_at(&origin.file, origin.line, message);
-        listeners(&draft, number, model, &mut fail);
+        let list = draft.conf.error_logs.clone();
         let rules = rules(draft, &read, (&mut streams, model), conf_prefix);
         match rules {
-            Ok(rules) => streams.servers.push(rules),
+            Ok(mut rules) => {
+                rules.error_log = list.and_then(|list| error_logs.of_list(&list));
+                let own = rules.error_log.iter().filter(|log| {
+                    let known = &mut model.stream_error_logs.iter();
+                    !known.any(|known| Arc::ptr_eq(known, log))
+                });
+                let own: Vec<_> = own.cloned().collect();
+                model.stream_error_logs.extend(own);
+                streams.servers.push(rules);
+            }
             Err(message) => fail(message),
         }
     }
     streams
-}
-
-/// Adds the listeners of a server, and its certificates.
-fn listeners(draft: &StreamDraft, number: usize, model: &mut Model, fail: &mut dyn FnMut(String)) {
-    let mut with_tls = Vec::new();
-    for listen in &draft.listens {
-        let address = &listen.address;
-        let server = Arc::new(server(draft, listen, number));
-        let taken = match (listen.is_udp, address) {
-            (true, Address::Tcp(udp)) => {
-                let is_taken = model.datagrams.iter().any(|known| known.address == *udp);
-                model.datagrams.push(DatagramListener {
-                    address: *udp,
-                    server,
-                    origin: draft.origin.clone(),
-                });
-                is_taken
-            }
-            _ => {
-                let all = &model.listeners;
-                let is_taken = all.iter().any(|known| known.address == *address);
-                let mut listener = Listener::new(address.clone(), draft.origin.clone());
-                (listener.http2, listener.http2_upgrade) = (false, false);
-                listener.backlog = listen.backlog.unwrap_or(listener.backlog);
-                listener.send_buffer_bytes = listen.send_buffer_bytes;
-                listener.receive_buffer_bytes = listen.receive_buffer_bytes;
-                listener.mode = Some(SOCKET_MODE);
-                listener.stream = Some(server);
-                if listen.is_tls {
-                    listener.tls = Some(Default::default());
-                    with_tls.push(address.clone());
-                }
-                model.listeners.push(listener);
-                is_taken
-            }
-        };
-        if taken {
-            fail(format!("duplicate \"{address}\" address and port pair"));
-        }
-    }
-    if with_tls.is_empty() {
-        return;
-    }
-    let tls = &draft.conf.tls;
-    for path in &tls.ticket_keys {
-        if !model.tls.ticket_keys.contains(path) {
-            model.tls.ticket_keys.push(path.clone());
-        }
-    }
-    if tls.certificates.is_empty() {
-        fail("no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".to_owned());
-    } else if tls.certificates.len() != tls.keys.len() {
-        fail("no \"ssl_certificate_key\" is defined for certificate of the server".to_owned());
-    }
-    model.sites.push(Arc::new(Site {
-        names: vec![SiteName::Any],
-        listeners: with_tls,
-        tls: Arc::new(tls.site_tls()),
-        ..Site::new(draft.origin.clone())
-    }));
-}
-
-/// The engine's settings of a server's sessions.
-fn server(draft: &StreamDraft, listen: &StreamListen, number: usize) -> StreamServer {
-    let (conf, proxy) = (&draft.conf, &draft.conf.proxy);
-    let own = StreamServer::new(number, draft.origin.clone());
-    StreamServer {
-        preface_from: match listen.takes_preface {
-            true => PrefaceFrom::Everybody,
-            false => PrefaceFrom::Nobody,
-        },
-        preface_timeout_ms: conf.preface_timeout_ms.unwrap_or(own.preface_timeout_ms),
-        alpn: conf.alpn.clone().unwrap_or_default(),
-        handshake_timeout_ms: conf
-            .handshake_timeout_ms
-            .unwrap_or(own.handshake_timeout_ms),
-        reads_hello: conf.reads_hello == Some(true),
-        hello_timeout_ms: conf.hello_timeout_ms.unwrap_or(own.hello_timeout_ms),
-        hello_bytes_max: conf
-            .hello_bytes_max
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(own.hello_bytes_max),
-        connect_timeout_ms: proxy.connect_timeout_ms.unwrap_or(own.connect_timeout_ms),
-        idle_timeout_ms: proxy.timeout_ms.unwrap_or(own.idle_timeout_ms),
-        sends_preface: (proxy.sends_preface == Some(true)).then_some(PrefaceVersion::V1),
-        upload_rate: proxy.upload_rate.unwrap_or(0),
-        download_rate: proxy.download_rate.unwrap_or(0),
-        half_closes: proxy.half_closes == Some(true),
-        datagrams_in_max: proxy.requests.filter(|number| *number > 0),
-        datagrams_out_max: proxy.responses,
-        retries: proxy.retries != Some(false),
-        tries_max: proxy.tries_max.unwrap_or(0),
-        tries_ms: proxy.tries_ms.unwrap_or(0),
-        keeps_alive: listen.keeps_alive || proxy.keeps_alive == Some(true),
-        origin: own.origin,
-        number,
-    }
 }
 
 /// Makes the rules of a server.
@@ -184,11 +98,12 @@ fn rules(
 ) -> Result<StreamRulesOf, String> {
     let conf = draft.conf;
     let members = members(&conf, conf_prefix);
-    let target = match (draft.returns, draft.proxy_pass) {
-        (Some(text), _) => StreamTarget::Return(text),
-        (None, Some(text)) => target(text, streams, &members, model)?,
+    let target = match (draft.returns, draft.proxy_pass, draft.pass) {
+        (Some(text), ..) => StreamTarget::Return(text),
+        (None, Some(text), _) => target(text, streams, &members, model)?,
+        (None, None, Some(text)) => StreamTarget::Pass(text),
         // Reported where the block was read.
-        (None, None) => StreamTarget::Return(Text::default()),
+        (None, None, None) => StreamTarget::Return(Text::default()),
     };
     let mut logs = Vec::new();
     for log in conf.log.logs.as_deref().unwrap_or_default() {
@@ -209,10 +124,14 @@ fn rules(
         access: conf.access.rules,
         connections: conf.limits.connections,
         connections_dry_run: conf.limits.connections_dry_run == Some(true),
+        connections_log_level: conf.connections_log_level.unwrap_or(Level::Error),
+        error_log: None,
         real_ip_from: networks.filter_map(|text| network(text)).collect(),
         real_ip_unix: conf.real_ip_from.iter().any(|text| text == "unix:"),
         sets: draft.sets,
         target,
+        demands_certificate: conf.tls.demands_certificate(),
+        rejects: conf.tls.rejects == Some(true),
         members,
         resolver: conf.resolver,
         logs,

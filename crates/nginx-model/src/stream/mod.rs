@@ -7,10 +7,12 @@
 //! Caveat: names of variables, zones, formats, and upstreams are those of this block alone.
 //! Out of scope: sessions (`saker-nginx`).
 
+mod addresses;
 mod conf;
 mod finish;
 mod read;
 
+pub use addresses::StreamAddress;
 pub use conf::{StreamConf, StreamProxyConf};
 pub use finish::{Members, finish, upstream};
 pub use read::{ReadStream, StreamReader};
@@ -28,7 +30,7 @@ use crate::{
 };
 use saker_ap_expr::Subnet;
 use saker_config::model::{AccessLogTarget, Upstream};
-use saker_telemetry::access_log::Escapes;
+use saker_telemetry::{access_log::Escapes, error_log::SiteLog, message::Level};
 use std::sync::Arc;
 
 /// The streams of a configuration, for sessions.
@@ -36,6 +38,8 @@ use std::sync::Arc;
 pub struct Streams {
     /// By number.
     pub servers: Vec<StreamRulesOf>,
+    /// Addresses that several servers share, or a server with a name.
+    pub addresses: Vec<StreamAddress>,
     pub variables: Vec<NamedVariable>,
     pub tables: Tables,
     pub zones: Vec<Arc<Zone>>,
@@ -50,12 +54,19 @@ pub struct StreamRulesOf {
     pub access: Option<Arc<[AccessRule]>>,
     pub connections: Option<Arc<[ConnectionLimit]>>,
     pub connections_dry_run: bool,
+    pub connections_log_level: Level,
+    /// `None`: the process's.
+    pub error_log: Option<Arc<SiteLog>>,
     pub real_ip_from: Vec<Subnet>,
     /// Proxies on Unix sockets are trusted.
     pub real_ip_unix: bool,
     /// Variables that are set, in order.
     pub sets: Vec<(usize, Text)>,
     pub target: StreamTarget,
+    /// Sessions need a good certificate (`true`), or must not have a bad one (`false`).
+    pub demands_certificate: Option<bool>,
+    /// Handshakes for the server's names fail.
+    pub rejects: bool,
     pub members: Members,
     pub resolver: ResolverConf,
     pub logs: Vec<StreamLog>,
@@ -69,6 +80,8 @@ pub enum StreamTarget {
     Upstream(Arc<Upstream>, Option<Text>),
     /// A group or an address, by its value.
     Evaluated(Text),
+    /// A listener of `http`, by the value of its address.
+    Pass(Text),
 }
 
 /// A log of a server.

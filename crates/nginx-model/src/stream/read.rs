@@ -8,6 +8,7 @@ use crate::{
     modules::{
         geoip,
         limits::{Zone, zone},
+        listen::{ServerNames, server_name},
         log::format_text,
         maps::{self, Tables, variable_name},
         upstream::{Group, group},
@@ -45,9 +46,12 @@ pub struct ReadStream {
 pub struct StreamDraft {
     pub conf: StreamConf,
     pub listens: Vec<StreamListen>,
+    pub names: ServerNames,
     pub sets: Vec<(usize, Text)>,
     pub returns: Option<Text>,
     pub proxy_pass: Option<Text>,
+    /// Address of a listener of `http` that takes the connections.
+    pub pass: Option<Text>,
     pub origin: Origin,
 }
 
@@ -55,6 +59,7 @@ pub struct StreamDraft {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamListen {
     pub address: Address,
+    pub is_default: bool,
     pub is_udp: bool,
     pub is_tls: bool,
     pub takes_preface: bool,
@@ -155,9 +160,11 @@ impl<'r> StreamReader<'r> {
         let mut server = StreamDraft {
             conf: StreamConf::default(),
             listens: Vec::new(),
+            names: ServerNames::default(),
             sets: Vec::new(),
             returns: None,
             proxy_pass: None,
+            pass: None,
             origin: block.origin(),
         };
         for directive in block.inside() {
@@ -180,16 +187,34 @@ impl<'r> StreamReader<'r> {
     ) -> Result<(), String> {
         let duplicate = || Err(format!("\"{}\" directive is duplicate", directive.name()));
         match directive.name() {
-            "listen" => server.listens.push(listen(directive)?),
+            "listen" => {
+                let listen = listen(directive)?;
+                let is_same = |known: &StreamListen| {
+                    known.address == listen.address && known.is_udp == listen.is_udp
+                };
+                if server.listens.iter().any(is_same) {
+                    return Err(format!("a duplicate listen {}", listen.address));
+                }
+                server.listens.push(listen);
+            }
+            "server_name" => server_name(directive, &mut server.names, &mut self.reading)?,
             "set" => {
                 let name = variable_name(directive.argument(0))?;
                 let number = self.reading.variables.define(name, Source::Slot);
                 let value = self.reading.text(directive.argument(1))?;
                 server.sets.push((number, value));
             }
-            "return" | "proxy_pass" if server.has_target() => return duplicate(),
+            "return" | "proxy_pass" | "pass" if server.has_target() => return duplicate(),
             "return" => server.returns = Some(self.reading.text(directive.argument(0))?),
             "proxy_pass" => server.proxy_pass = Some(self.reading.text(directive.argument(0))?),
+            "pass" => {
+                let address = self.reading.text(directive.argument(0))?;
+                if let Some(plain) = address.plain() {
+                    crate::modules::listen::address(plain)
+                        .map_err(|_| format!("invalid address \"{plain}\""))?;
+                }
+                server.pass = Some(address);
+            }
             _ => server.conf.set(directive, &mut self.reading)?,
         }
         Ok(())
@@ -213,7 +238,7 @@ impl<'r> StreamReader<'r> {
 
 impl StreamDraft {
     fn has_target(&self) -> bool {
-        self.returns.is_some() || self.proxy_pass.is_some()
+        self.returns.is_some() || self.proxy_pass.is_some() || self.pass.is_some()
     }
 }
 
@@ -230,6 +255,7 @@ fn listen(directive: &Directive) -> Result<StreamListen, String> {
     }
     let mut listen = StreamListen {
         address: crate::modules::listen::address(text)?,
+        is_default: false,
         is_udp: false,
         is_tls: false,
         takes_preface: false,
@@ -256,7 +282,7 @@ fn listen(directive: &Directive) -> Result<StreamListen, String> {
             None if word == "ssl" => listen.is_tls = true,
             None if word == "proxy_protocol" => listen.takes_preface = true,
             None if matches!(word, "bind" | "reuseport" | "deferred" | "multipath") => {}
-            None if word == "default_server" => {}
+            None if word == "default_server" => listen.is_default = true,
             _ => return Err(wrong()),
         }
     }

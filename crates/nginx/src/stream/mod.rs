@@ -6,6 +6,7 @@
 //! Out of scope: connections and datagrams.
 
 mod log;
+mod server;
 mod values;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     made_upstreams::{self, FoundKey},
     resolve::{self, Need},
 };
-use saker_config::model::{AccessLogTarget, Upstream};
+use saker_config::model::{AccessLogTarget, Address, Upstream};
 use saker_nginx_model::{
     modules::{access::Who, maps::NameTable, resolver::Found, upstream::Group},
     stream::{StreamRulesOf, StreamTarget, Streams, upstream},
@@ -21,7 +22,11 @@ use saker_nginx_model::{
 };
 use saker_rate_limits::Counted;
 use saker_stream_proxy::{Action, NextAction, Session, StreamRules, status};
-use saker_telemetry::{access_log::by_host, error_log, message};
+use saker_telemetry::{
+    access_log::by_host,
+    error_log,
+    message::{self, Level},
+};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -162,7 +167,13 @@ impl NginxStreamRules {
 
 fn complain(session: &Session, text: &str) {
     let message = &message::NGINX_NAME_UNRESOLVED;
-    error_log::log_client(message, session.client, format_args!("{text}"));
+    error_log::log_about(message, session, format_args!("{text}"));
+}
+
+/// Logs that a rule refuses the session.
+fn log_refusal(session: &Session, level: Level, text: &str) {
+    let message = &message::STREAM_REFUSED;
+    error_log::log_nginx(message, level, session, format_args!("{text}"));
 }
 
 impl StreamRules for NginxStreamRules {
@@ -171,7 +182,11 @@ impl StreamRules for NginxStreamRules {
     }
 
     fn settle_client(&self, session: &mut Session) {
-        let (Some(rules), Some((source, _))) = (self.of(session), session.proxied) else {
+        let Some(rules) = self.of(session) else {
+            return;
+        };
+        session.error_log.clone_from(&rules.error_log);
+        let Some((source, _)) = session.proxied else {
             return;
         };
         let peer = session.peer.ip().to_canonical();
@@ -204,7 +219,19 @@ impl StreamRules for NginxStreamRules {
             if table.enter(&key, zone, *max) {
                 session.variables.limit_status = Some("PASSED");
                 places.push(Counted::new(move || table.leave(&key)));
-            } else if rules.connections_dry_run {
+                continue;
+            }
+            let dry = if rules.connections_dry_run {
+                ", dry run,"
+            } else {
+                ""
+            };
+            let text = format!(
+                "limiting connections{dry} by zone \"{}\" while initializing session",
+                zone.name
+            );
+            log_refusal(session, rules.connections_log_level, &text);
+            if rules.connections_dry_run {
                 session.variables.limit_status = Some("REJECTED_DRY_RUN");
             } else {
                 session.variables.limit_status = Some("REJECTED");
@@ -215,6 +242,21 @@ impl StreamRules for NginxStreamRules {
             true => Err(status::INTERNAL_ERROR),
             false => Ok(places),
         }
+    }
+
+    fn settle_server(&self, session: &mut Session) -> Result<(), u16> {
+        self.choose(session)?;
+        self.admit(session)
+    }
+
+    fn listener(&self, session: &mut Session) -> Option<Result<Address, u16>> {
+        let StreamTarget::Pass(text) = &self.of(session)?.target else {
+            return None;
+        };
+        let value = self.evaluation(session).text(text);
+        let value = String::from_utf8_lossy(&value);
+        let address = saker_nginx_model::modules::listen::address(&value);
+        Some(address.map_err(|_| status::INTERNAL_ERROR))
     }
 
     fn is_allowed(&self, session: &mut Session) -> bool {
@@ -229,7 +271,15 @@ impl StreamRules for NginxStreamRules {
             Who::UnixSockets => is_unix,
             Who::Network(network) => !is_unix && network.contains(client),
         });
-        first.is_none_or(|rule| rule.allows)
+        let is_allowed = first.is_none_or(|rule| rule.allows);
+        if !is_allowed {
+            log_refusal(
+                session,
+                Level::Error,
+                "access forbidden by rule while initializing session",
+            );
+        }
+        is_allowed
     }
 
     fn prepare(&self, session: &mut Session) {
@@ -249,6 +299,8 @@ impl StreamRules for NginxStreamRules {
         };
         let mut evaluation = self.evaluation(session);
         let action = match &rules.target {
+            // Datagrams have no listener that takes them.
+            StreamTarget::Pass(_) => Action::End(status::INTERNAL_ERROR).into(),
             StreamTarget::Return(text) => NextAction::Now(Action::Return(evaluation.text(text))),
             StreamTarget::Upstream(upstream, key) => {
                 let key = key.as_ref().map(|key| evaluation.text(key));

@@ -113,7 +113,7 @@ impl Evaluation<'_> {
         value
     }
 
-    fn regex(&mut self, regex: &Regex, subject: &[u8]) -> bool {
+    pub(super) fn regex(&mut self, regex: &Regex, subject: &[u8]) -> bool {
         let spans = match regex.pattern.captures(subject) {
             Ok(Some(spans)) => spans,
             Ok(None) => return false,

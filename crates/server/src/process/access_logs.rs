@@ -31,7 +31,10 @@ pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String>
     let further = &generation.model.server.error_log.outputs;
     let of_process = shared.logs.open_outputs(further).err();
     let of_process = of_process.map(|error| format!("{error}\n"));
-    let failed = access.chain(others).chain(of_process);
+    let of_streams = generation.model.stream_error_logs.iter();
+    let of_streams = of_streams.filter_map(|log| shared.logs.open_error_log(log).err());
+    let of_streams = of_streams.map(|error| format!("{error}\n"));
+    let failed = access.chain(others).chain(of_process).chain(of_streams);
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
         text => Err(text),

@@ -24,7 +24,7 @@ pub fn start(model: &Model) -> Result<(), String> {
 /// Applies the settings that a reload may change.
 pub fn tune(model: &Model) {
     let log = &model.server.error_log;
-    error_log::set_sites(model.sites.iter().flat_map(|site| site.error_logs()));
+    error_log::set_sites(model.error_logs());
     error_log::set_outputs(&log.outputs);
     error_log::set_areas(
         &log.areas

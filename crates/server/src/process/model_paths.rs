@@ -12,10 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The server's, then those of sites.
 pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget> {
-    let of_sites = model.sites.iter().flat_map(|site| {
-        let all = site.error_logs();
-        all.flat_map(|log| log.targets())
-    });
+    let of_sites = model.error_logs().flat_map(|log| log.targets());
     let outputs = model.server.error_log.outputs.iter();
     let further = outputs.filter_map(|output| output.target.as_ref());
     std::iter::once(&model.server.error_log.target)

@@ -29,6 +29,7 @@ mod nginx_protocol;
 mod nginx_resolver;
 mod nginx_sticky;
 mod nginx_stream;
+mod nginx_stream_names;
 mod nginx_upstreams;
 mod requests;
 mod run;

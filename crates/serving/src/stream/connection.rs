@@ -15,7 +15,7 @@ use crate::{
 };
 use saker_config::model::{Address, StreamServer};
 use saker_net::{RawStream, clock};
-use saker_pipeline::Client;
+use saker_pipeline::{Client, PrefaceAddresses};
 use saker_stream_proxy::{Session, SessionProtocol, serve, status};
 use saker_telemetry::{Metric, error_log, message};
 use saker_tls::{Acceptor, Preread, preread};
@@ -51,7 +51,7 @@ pub fn start(
         streams,
         session,
         client,
-        permit,
+        permit: Some(permit),
     };
     tokio::task::spawn_local(running.run(stream, acceptor));
 }
@@ -62,7 +62,8 @@ struct Running {
     streams: Rc<Streams>,
     session: Session,
     client: Client,
-    permit: ConnectionPermit,
+    /// `None`: it went on with the connection.
+    permit: Option<ConnectionPermit>,
 }
 
 impl Running {
@@ -88,7 +89,9 @@ impl Running {
         let streams = Rc::clone(&self.streams);
         let rules = &streams.context.rules;
         rules.settle_client(&mut self.session);
-        if let Err(error) = self.permit.admit(self.session.client.ip().to_canonical()) {
+        let address = self.session.client.ip().to_canonical();
+        let admitted = self.permit.as_mut().map(|permit| permit.admit(address));
+        if let Some(Err(error)) = admitted {
             self.session.status = status::UNAVAILABLE;
             return error.tell(&self.worker, &self.client);
         }
@@ -104,14 +107,21 @@ impl Running {
             Some(acceptor) => self.end_tls(io, &acceptor).await,
             None => Some(io),
         };
+        if let (true, Some(_), Err(status)) = (is_tls, &io, rules.settle_server(&mut self.session))
+        {
+            return self.end_refused(status);
+        }
         rules.prepare(&mut self.session);
         let io = match io {
-            Some(io) if self.session.server.reads_hello && !is_tls => self.read_hello(io).await,
+            Some(io) if self.session.server.reads_hello && !is_tls => self.named(io).await,
             io => io,
         };
         let Some(mut io) = io else {
             return;
         };
+        if let Some(listener) = rules.listener(&mut self.session) {
+            return self.pass(io, listener).await;
+        }
         let ahead = std::mem::take(&mut io.input);
         let mut end = ClientEnd {
             io,
@@ -122,11 +132,67 @@ impl Running {
         end.io.transport.send_close_notify();
     }
 
+    /// Reads the ClientHello, and settles the server that its name leads to.
+    async fn named(&mut self, io: Io) -> Option<Io> {
+        let io = self.read_hello(io).await?;
+        let number = self.session.server.number;
+        let rules = &self.streams.context.rules;
+        if let Err(status) = rules.settle_server(&mut self.session) {
+            self.end_refused(status);
+            return None;
+        }
+        if self.session.server.number != number {
+            rules.prepare(&mut self.session);
+        }
+        Some(io)
+    }
+
+    /// Hands the connection to a listener of HTTP.
+    async fn pass(mut self, io: Io, listener: Result<Address, u16>) {
+        let (worker, permit) = (Rc::clone(&self.worker), self.permit.take());
+        let (session, listener_of) = (&self.session, Arc::clone(&self.client.listener));
+        let mut client = Client::new(session.client, session.local, listener_of, false);
+        client.preface = session.proxied.map(|(source, destination)| {
+            Rc::new(PrefaceAddresses {
+                source,
+                destination,
+                peer: session.peer,
+                tlvs: Box::default(),
+            })
+        });
+        let passed = match (&listener, permit) {
+            (Ok(listener), Some(permit)) => accept::pass((worker, permit), io, client, listener),
+            _ => None,
+        };
+        let Some(running) = passed else {
+            let address = listener.as_ref().map(ToString::to_string);
+            error_log::log_about(
+                &message::STREAM_NOT_PASSED,
+                &self.session,
+                format_args!("{}", address.unwrap_or_default()),
+            );
+            self.session.status = status::INTERNAL_ERROR;
+            return;
+        };
+        // The requests are in the logs of `http`.
+        self.session.end(status::OK);
+        drop(self);
+        running.await;
+    }
+
+    fn end_refused(&mut self, status: u16) {
+        self.session.status = status;
+        self.worker.counters.increment(Metric::ClosedDenied);
+    }
+
     fn refuse(&mut self, status: u16, rule: &str) {
         self.session.status = status;
         self.worker.counters.increment(Metric::ClosedDenied);
-        let facts = format_args!("{rule} of {}", self.session.server.origin);
-        error_log::log_client(&message::STREAM_REFUSED, self.session.client, facts);
+        // nginx's rules have said so in its words.
+        if !error_log::speaks_nginx() {
+            let facts = format_args!("{rule} of {}", self.session.server.origin);
+            error_log::log_about(&message::STREAM_REFUSED, &self.session, facts);
+        }
     }
 
     /// Reads the PROXY header, where each connection begins with one.
@@ -176,7 +242,7 @@ impl Running {
                 self.session.status = status::INTERNAL_ERROR;
                 if let HandshakeEnd::Failed(tls, fault) = end {
                     let facts = format_args!("{fault}");
-                    error_log::log_about(&message::TLS_HANDSHAKE_FAILED, &self.client, facts);
+                    error_log::log_about(&message::TLS_HANDSHAKE_FAILED, &self.session, facts);
                     accept::linger(&self.worker, tls.into_stream()).await;
                 }
                 None

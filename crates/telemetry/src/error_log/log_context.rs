@@ -39,6 +39,9 @@ pub enum ContextItem<'a> {
     RequestLine,
     /// The upstream that a line is about.
     Upstream,
+    /// Client and server of a stream's session, and its bytes, as nginx's lines have them.
+    SessionEnds,
+    SessionBytes,
 }
 
 /// The client, connection, request, and site that a message refers to.

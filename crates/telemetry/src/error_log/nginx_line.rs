@@ -35,7 +35,10 @@ pub(super) fn append(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
         out.push(b' ');
     }
     (occasion.message)(out);
-    if let Some(client) = item(ContextItem::Client) {
+    if let Some(ends) = item(ContextItem::SessionEnds) {
+        out.extend_from_slice(b", ");
+        out.extend_from_slice(&ends);
+    } else if let Some(client) = item(ContextItem::Client) {
         out.extend_from_slice(b", client: ");
         out.extend_from_slice(without_port(&client));
     }
@@ -46,6 +49,10 @@ pub(super) fn append(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
     }
     if let Some(upstream) = item(ContextItem::Upstream) {
         append_quoted(b"upstream", &upstream, out);
+    }
+    if let Some(bytes) = item(ContextItem::SessionBytes) {
+        out.extend_from_slice(b", ");
+        out.extend_from_slice(&bytes);
     }
     if let Some(host) = item(ContextItem::Field("Host")) {
         append_quoted(b"host", &host, out);

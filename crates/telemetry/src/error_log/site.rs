@@ -18,24 +18,24 @@ use std::sync::{Arc, OnceLock};
 pub struct Output {
     /// `None`: the server's.
     pub target: Option<ErrorLogTarget>,
-    /// `None`: above all lines that there are.
-    pub level: Option<Level>,
+    /// Number of the least severe level that it takes, from `emerg` at 0.
+    pub level_number: u8,
     file: OnceLock<Arc<LogFile>>,
 }
 
 impl PartialEq for Output {
     fn eq(&self, other: &Output) -> bool {
-        (&self.target, self.level) == (&other.target, other.level)
+        (&self.target, self.level_number) == (&other.target, other.level_number)
     }
 }
 
 impl Eq for Output {}
 
 impl Output {
-    pub fn new(target: Option<ErrorLogTarget>, level: Option<Level>) -> Output {
+    pub fn new(target: Option<ErrorLogTarget>, level_number: u8) -> Output {
         Output {
             target,
-            level,
+            level_number,
             file: OnceLock::new(),
         }
     }
@@ -45,8 +45,8 @@ impl Output {
         let _ = self.file.set(file);
     }
 
-    pub(super) fn takes(&self, level: Level) -> bool {
-        self.level.is_some_and(|own| level <= own)
+    pub(super) fn takes(&self, level_number: u8) -> bool {
+        level_number <= self.level_number
     }
 
     pub(super) fn file(&self) -> Option<&LogFile> {
@@ -88,15 +88,14 @@ impl SiteLog {
 
     /// A log whose lines go to several, each of which has a level of its own.
     pub fn of_outputs(outputs: Vec<Output>) -> SiteLog {
-        let level = outputs.iter().filter_map(|output| output.level).max();
+        let least = outputs.iter().map(|output| output.level_number).max();
+        let level = Level::ALL
+            .into_iter()
+            .find(|level| Some(level.number()) >= least);
+        let level = level.unwrap_or(Level::Debug);
         SiteLog {
             outputs,
-            ..SiteLog::new(
-                None,
-                level.unwrap_or(Level::Error),
-                Vec::new(),
-                Formats::default(),
-            )
+            ..SiteLog::new(None, level, Vec::new(), Formats::default())
         }
     }
 
@@ -165,6 +164,16 @@ mod tests {
             Formats::default(),
         );
         assert!(log.wants("tls", Level::Info) && !log.wants("http", Level::Info));
+    }
+
+    #[test]
+    fn outputs_take_lines_up_to_their_level() {
+        let [critical, warn] = [2, Level::Warn.number()].map(|number| Output::new(None, number));
+        assert!(critical.takes(2) && !critical.takes(Level::Error.number()));
+        assert!(warn.takes(Level::Warn.number()) && !warn.takes(Level::Notice.number()));
+        let level = |outputs| SiteLog::of_outputs(outputs).level;
+        assert_eq!(level(vec![critical]), Level::Error);
+        assert_eq!(level(vec![Output::new(None, 0), warn]), Level::Warn);
     }
 
     #[test]
