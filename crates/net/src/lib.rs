@@ -44,6 +44,7 @@ pub use deadlines::{Deadline, Deadlines};
 pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if_taken};
 pub use network::Network;
 pub use readiness::Readiness;
+pub use socket_options::{TcpInfo, tcp_info};
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
 pub use udp::{

@@ -22,6 +22,7 @@ use crate::{
     process::Process,
     read_http::HttpDraft,
     server::{KeepAlive, Nginx, Server},
+    server_name_text::Tables,
     setup::Setup,
 };
 use saker_config::{
@@ -64,6 +65,7 @@ pub fn assemble(
         ..Nginx::default()
     };
     model.cache = cache_store(&nginx.cache_zones);
+    model.server.tells_of_sockets = http.variables.tells_of_sockets;
     let mut drafts = std::mem::take(&mut http.servers);
     for draft in &mut drafts {
         draft.tls.inherit(&http.tls);
@@ -89,8 +91,13 @@ pub fn assemble(
         .iter()
         .map(|listener| listener.address.clone())
         .collect();
+    let tables = Tables {
+        variables: nginx.variables.as_slice().into(),
+        maps: nginx.tables.maps.as_slice().into(),
+    };
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);
+        name_certificates(&mut site, &draft, &tables, finisher);
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
@@ -394,6 +401,26 @@ fn check_certificate(draft: &ServerDraft, finisher: &mut Finisher<'_>) {
     finisher
         .report
         .error_at(&origin.file, origin.line, message.to_owned());
+}
+
+/// Adds the certificates that are found in handshakes.
+fn name_certificates(
+    site: &mut Site,
+    draft: &ServerDraft,
+    tables: &Tables,
+    finisher: &mut Finisher<'_>,
+) {
+    match draft
+        .tls
+        .handshake_certificates(tables, finisher.conf_prefix)
+    {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => Arc::make_mut(&mut site.tls).handshake_certificates = found,
+        Err(message) => {
+            let origin = &draft.outside.origin;
+            finisher.report.error_at(&origin.file, origin.line, message);
+        }
+    }
 }
 
 fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> Site {

@@ -11,11 +11,11 @@ use saker_config::model::Address;
 use saker_http::{KnownField, basic_credentials};
 use saker_net::proxy_preface;
 use saker_nginx_model::{modules::filters::UserId, values::size, variables::Builtin};
-use saker_page_cache::keyed::KeyedResult;
+use saker_page_cache::keyed::{CachedAge, KeyedResult};
 use saker_pipeline::{Client, local_time, template};
 use std::{
     net::{IpAddr, SocketAddr},
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
 };
 
 impl Request<'_> {
@@ -203,6 +203,15 @@ impl Request<'_> {
                 status.map(|status| status.as_bytes().to_vec())
             }
             Builtin::UidGot | Builtin::UidSet => self.user_id(builtin),
+            Builtin::TcpinfoRtt
+            | Builtin::TcpinfoRttvar
+            | Builtin::TcpinfoSndCwnd
+            | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
+            Builtin::UpstreamLastServerName => self.last_server_name(),
+            Builtin::UpstreamCacheAge => {
+                let age = exchange.extensions.get::<CachedAge>()?;
+                text(&age.0)
+            }
             Builtin::UpstreamCacheStatus => {
                 let result = exchange.extensions.get::<KeyedResult>()?;
                 Some(result.0.word().as_bytes().to_vec())
@@ -258,6 +267,19 @@ impl Request<'_> {
             Some(list) => [&list, &b", "[..], address].concat(),
             None => address.to_vec(),
         }
+    }
+
+    /// What the kernel tells of the client's TCP connection; QUIC and Unix sockets have no such state.
+    fn tcp_info(&self, builtin: Builtin) -> Option<Vec<u8>> {
+        let socket = self.exchange.client.socket.as_ref()?;
+        let info = saker_net::tcp_info(socket.as_fd()).ok()?;
+        let value = match builtin {
+            Builtin::TcpinfoRtt => info.rtt_us,
+            Builtin::TcpinfoRttvar => info.rtt_variance_us,
+            Builtin::TcpinfoSndCwnd => info.congestion_window,
+            _ => info.receive_space_bytes,
+        };
+        Some(value.to_string().into_bytes())
     }
 
     /// The identifiers of `userid`.
@@ -366,6 +388,7 @@ impl Request<'_> {
                 | Builtin::SslClientVerify
                 | Builtin::SslAlpnProtocol
                 | Builtin::SslCurve
+                | Builtin::SslCurves
                 | Builtin::SslEarlyData
                 | Builtin::SslEchOuterServerName
                 | Builtin::SslEchStatus
@@ -389,7 +412,7 @@ impl Request<'_> {
                 b"h2c".to_vec()
             }),
             Builtin::Http3 if version == Version::Http3 => Some(b"h3".to_vec()),
-            Builtin::Http2 | Builtin::Http3 => None,
+            Builtin::Http2 | Builtin::Http3 => Some(Vec::new()),
             _ => {
                 let session = self.exchange.client.session.as_ref()?;
                 crate::tls::variable(session, builtin)

@@ -160,6 +160,12 @@ impl UpstreamAttempts {
         all.last()?.route.clone()
     }
 
+    /// The address of the member that was asked last, as the configuration has it.
+    pub fn last_address(&self) -> Option<Rc<str>> {
+        let all = self.list.as_ref()?.all.borrow();
+        Some(Rc::clone(&all.last()?.address))
+    }
+
     /// The value of all attempts in nginx's form: `, ` between members, ` : ` where an internal
     /// redirect led to another upstream. `None`: no member was asked.
     pub fn text(&self, value: AttemptValue) -> Option<String> {

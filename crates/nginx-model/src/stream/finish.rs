@@ -127,6 +127,11 @@ fn listeners(draft: &StreamDraft, number: usize, model: &mut Model, fail: &mut d
     }
     if tls.certificates.is_empty() {
         fail("no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive".to_owned());
+    } else if tls.is_of_handshake() {
+        fail(
+            "\"ssl_certificate\" with variables is not supported in streams: name a file"
+                .to_owned(),
+        );
     } else if tls.certificates.len() != tls.keys.len() {
         fail("no \"ssl_certificate_key\" is defined for certificate of the server".to_owned());
     }
