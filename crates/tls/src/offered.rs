@@ -26,11 +26,13 @@ const SUITES: &[(u16, &str)] = &[
     (0x009d, "AES256-GCM-SHA384"),
     (0x009e, "DHE-RSA-AES128-GCM-SHA256"),
     (0x009f, "DHE-RSA-AES256-GCM-SHA384"),
+    (0x00ff, "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"),
     (0x1301, "TLS_AES_128_GCM_SHA256"),
     (0x1302, "TLS_AES_256_GCM_SHA384"),
     (0x1303, "TLS_CHACHA20_POLY1305_SHA256"),
     (0x1304, "TLS_AES_128_CCM_SHA256"),
     (0x1305, "TLS_AES_128_CCM_8_SHA256"),
+    (0x5600, "TLS_FALLBACK_SCSV"),
     (0xc009, "ECDHE-ECDSA-AES128-SHA"),
     (0xc00a, "ECDHE-ECDSA-AES256-SHA"),
     (0xc013, "ECDHE-RSA-AES128-SHA"),
@@ -97,11 +99,11 @@ mod tests {
     fn codes_have_names_or_numbers() {
         let mut offered = Offered::default();
         assert_eq!(offered.suites(), "");
-        offered.set_suites([0x1a1a, 0x1301, 0xc02f, 0x00ff].into_iter());
+        offered.set_suites([0x1a1a, 0x1301, 0xc02f, 0x00ff, 0x00fe].into_iter());
         offered.set_groups([0x11ec, 0x001d, 0x0017].into_iter());
         assert_eq!(
             offered.suites(),
-            "0x1a1a:TLS_AES_128_GCM_SHA256:ECDHE-RSA-AES128-GCM-SHA256:0x00ff"
+            "0x1a1a:TLS_AES_128_GCM_SHA256:ECDHE-RSA-AES128-GCM-SHA256:TLS_EMPTY_RENEGOTIATION_INFO_SCSV:0x00fe"
         );
         assert_eq!(offered.groups(), "0x11ec:X25519:prime256v1");
     }

@@ -21,6 +21,7 @@ mod nginx_convert;
 mod nginx_core;
 mod nginx_edges;
 mod nginx_error_log;
+mod nginx_handshakes;
 mod nginx_http;
 mod nginx_name;
 mod nginx_pair;
