@@ -78,12 +78,15 @@ impl CertificateFiles {
     }
 }
 
+/// Function of a server name.
+pub type ServerNameValue = dyn Fn(&str) -> Vec<u8> + Send + Sync;
+
 /// A value that depends on the server name of a handshake (empty: the client sent none).
 #[derive(Clone)]
 pub struct OfServerName {
     /// As the configuration has it.
     pub source: Box<str>,
-    pub value: Arc<dyn Fn(&str) -> Vec<u8> + Send + Sync>,
+    pub value: Arc<ServerNameValue>,
 }
 
 impl fmt::Debug for OfServerName {

@@ -23,6 +23,7 @@ mod nginx_edges;
 mod nginx_error_log;
 mod nginx_handshakes;
 mod nginx_http;
+mod nginx_http2;
 mod nginx_name;
 mod nginx_pair;
 mod nginx_programs;

@@ -106,7 +106,7 @@ impl SessionInfo {
             client_refusal: judged.refusal,
             policy: policy.map(|policy| policy.digest),
             shown,
-            offered: Some(offered).map(Box::new),
+            offered: Some(Box::new(offered)),
         })
     }
 
