@@ -70,15 +70,12 @@ pub fn assemble(
     for draft in &mut drafts {
         draft.tls.inherit(&http.tls);
         if draft.listens.is_empty() {
-            let port = if setup.is_root { 80 } else { 8000 };
-            draft.listens.push(Listen::plain(port));
+            draft
+                .listens
+                .push(Listen::plain(if setup.is_root { 80 } else { 8000 }));
         }
     }
-    for path in drafts.iter().flat_map(|draft| &draft.tls.ticket_keys) {
-        if !model.tls.ticket_keys.contains(path) {
-            model.tls.ticket_keys.push(path.clone());
-        }
-    }
+    add_ticket_keys(&mut model, &drafts);
     let real_ip = common_real_ip(&drafts, &http.conf);
     nginx.settles_clients = real_ip.is_none();
     let real_ip = real_ip.unwrap_or_default();
@@ -91,10 +88,7 @@ pub fn assemble(
         .iter()
         .map(|listener| listener.address.clone())
         .collect();
-    let tables = Tables {
-        variables: nginx.variables.as_slice().into(),
-        maps: nginx.tables.maps.as_slice().into(),
-    };
+    let tables = Tables::of(&nginx);
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);
         name_certificates(&mut site, &draft, &tables, finisher);
@@ -401,6 +395,14 @@ fn check_certificate(draft: &ServerDraft, finisher: &mut Finisher<'_>) {
     finisher
         .report
         .error_at(&origin.file, origin.line, message.to_owned());
+}
+
+fn add_ticket_keys(model: &mut Model, drafts: &[ServerDraft]) {
+    for path in drafts.iter().flat_map(|draft| &draft.tls.ticket_keys) {
+        if !model.tls.ticket_keys.contains(path) {
+            model.tls.ticket_keys.push(path.clone());
+        }
+    }
 }
 
 /// Adds the certificates that are found in handshakes.

@@ -7,6 +7,7 @@
 
 use crate::{
     modules::maps::Map,
+    server::Nginx,
     text::{Part, Text},
     variables::{Builtin, NamedVariable, Source, Variable},
 };
@@ -26,6 +27,14 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// Those of a configuration.
+    pub fn of(nginx: &Nginx) -> Tables {
+        Tables {
+            variables: nginx.variables.as_slice().into(),
+            maps: nginx.tables.maps.as_slice().into(),
+        }
+    }
+
     /// Compiles a text.
     ///
     /// # Errors

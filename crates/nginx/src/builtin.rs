@@ -203,11 +203,6 @@ impl Request<'_> {
                 status.map(|status| status.as_bytes().to_vec())
             }
             Builtin::UidGot | Builtin::UidSet => self.user_id(builtin),
-            Builtin::TcpinfoRtt
-            | Builtin::TcpinfoRttvar
-            | Builtin::TcpinfoSndCwnd
-            | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
-            Builtin::UpstreamLastServerName => self.last_server_name(),
             Builtin::UpstreamCacheAge => {
                 let age = exchange.extensions.get::<CachedAge>()?;
                 text(&age.0)
@@ -244,6 +239,11 @@ impl Request<'_> {
                 port => text(&port),
             },
             Builtin::RemoteUser => self.remote_user(),
+            Builtin::TcpinfoRtt
+            | Builtin::TcpinfoRttvar
+            | Builtin::TcpinfoSndCwnd
+            | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
+            Builtin::UpstreamLastServerName => self.last_server_name(),
             Builtin::ServerAddr => text(&client.local.ip().to_canonical()),
             Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
@@ -269,7 +269,7 @@ impl Request<'_> {
         }
     }
 
-    /// What the kernel tells of the client's TCP connection; QUIC and Unix sockets have no such state.
+    /// State that the kernel reports of the client's TCP connection; QUIC and Unix sockets have no such state.
     fn tcp_info(&self, builtin: Builtin) -> Option<Vec<u8>> {
         let socket = self.exchange.client.socket.as_ref()?;
         let info = saker_net::tcp_info(socket.as_fd()).ok()?;
