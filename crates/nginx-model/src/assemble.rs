@@ -88,7 +88,7 @@ pub fn assemble(
         .iter()
         .map(|listener| listener.address.clone())
         .collect();
-    let tables = Tables::of(&nginx);
+    let tables = Tables::of(&nginx.variables, &nginx.tables.maps);
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);
         name_certificates(&mut site, &draft, &tables, finisher);

@@ -7,7 +7,6 @@
 
 use crate::{
     modules::maps::Map,
-    server::Nginx,
     text::{Part, Text},
     variables::{Builtin, NamedVariable, Source, Variable},
 };
@@ -28,10 +27,10 @@ pub struct Tables {
 
 impl Tables {
     /// Those of a configuration.
-    pub fn of(nginx: &Nginx) -> Tables {
+    pub fn of(variables: &[NamedVariable], maps: &[Arc<Map>]) -> Tables {
         Tables {
-            variables: nginx.variables.as_slice().into(),
-            maps: nginx.tables.maps.as_slice().into(),
+            variables: variables.into(),
+            maps: maps.into(),
         }
     }
 

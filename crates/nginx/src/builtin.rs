@@ -203,10 +203,7 @@ impl Request<'_> {
                 status.map(|status| status.as_bytes().to_vec())
             }
             Builtin::UidGot | Builtin::UidSet => self.user_id(builtin),
-            Builtin::UpstreamCacheAge => {
-                let age = exchange.extensions.get::<CachedAge>()?;
-                text(&age.0)
-            }
+            Builtin::UpstreamCacheAge => text(&exchange.extensions.get::<CachedAge>()?.0),
             Builtin::UpstreamCacheStatus => {
                 let result = exchange.extensions.get::<KeyedResult>()?;
                 Some(result.0.word().as_bytes().to_vec())
