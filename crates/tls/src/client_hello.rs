@@ -362,10 +362,14 @@ mod tests {
         assert_eq!(name(b"www.example.org."), Some("www.example.org".into()));
         assert_eq!(name(b"127.0.0.1"), None);
         assert_eq!(name(b"bad name"), None);
-        assert_eq!(
-            found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14)),
-            ClientHello::default()
-        );
+        let bare = found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14));
+        assert_eq!(bare.offered.suites(), "TLS_AES_128_GCM_SHA256");
+        let offered = bare.offered.clone();
+        let nothing_else = ClientHello {
+            offered,
+            ..ClientHello::default()
+        };
+        assert_eq!(bare, nothing_else);
     }
 
     #[test]
