@@ -111,6 +111,8 @@ pub struct ResponseHead {
     pub length: Option<u64>,
     /// The program said a status; otherwise it is 200, or 302 because of a `Location`.
     pub is_status_said: bool,
+    /// The program said a status that is none, which counts as 500, as in Apache.
+    pub is_status_invalid: bool,
     /// RFC 3875 section 6.2.2: `Location` is a path of this server, to be served in place of this
     /// response. The status is 302, for handlers that leave it to the client.
     pub is_local_redirect: bool,

@@ -16,6 +16,7 @@ pub const FIELD_COUNT_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub struct HeadBuilder {
     status: Option<Status>,
+    is_status_invalid: bool,
     reason: Option<Box<[u8]>>,
     fields: Fields,
     length: Length,
@@ -43,6 +44,7 @@ impl HeadBuilder {
         let is_own = status.is_some_and(|status| {
             !reason.is_empty() && status.reason().as_bytes() != reason && is_value(reason)
         });
+        self.is_status_invalid = status.is_none();
         self.status = Some(status.unwrap_or(Status::INTERNAL_SERVER_ERROR));
         self.reason = is_own.then(|| reason.into());
     }
@@ -125,6 +127,7 @@ impl HeadBuilder {
             fields: self.fields,
             length,
             is_status_said: self.status.is_some(),
+            is_status_invalid: self.is_status_invalid,
             is_local_redirect,
         }
     }

@@ -172,6 +172,7 @@ fn head_fault(broken: &Broken) -> Cow<'static, str> {
         Fault::Premature | Fault::Cut | Fault::Leaving => "upstream prematurely closed connection",
         Fault::HeadTooLarge | Fault::TooManyFields => "upstream sent too big header",
         Fault::Malformed if is("malformed status") => "upstream sent no valid HTTP/1.0 header",
+        Fault::Malformed if is("invalid status") => "upstream sent invalid status",
         Fault::Malformed if is("response head too") || is("too many field") => {
             "upstream sent too big header"
         }

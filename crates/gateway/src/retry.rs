@@ -23,7 +23,7 @@ use crate::{
     upstream_exchange::UpstreamExchange,
     variables,
 };
-use saker_cgi::{Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
+use saker_cgi::{Broken, Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
 use saker_config::model::{Member, Protocol, Resends};
 use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
@@ -141,10 +141,13 @@ impl Gateway {
         upstream.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| upstream.poll_event(cx)).await {
             Ok(UpstreamEvent::Head(head) | UpstreamEvent::Switched(head)) => {
-                match is_too_large(member, &head) {
-                    false => Ok((head, upstream)),
-                    true => Err((Failure::Broken(Fault::HeadTooLarge.into()), false)),
-                }
+                let is_refused = head.is_status_invalid && call.manner.is_like_nginx;
+                let broken = match is_too_large(member, &head) {
+                    true => Fault::HeadTooLarge.into(),
+                    false if is_refused => Broken::at(Fault::Malformed, b"invalid status"),
+                    false => return Ok((head, upstream)),
+                };
+                Err((Failure::Broken(broken), false))
             }
             Ok(_) => Err((Failure::Broken(Fault::Unswitchable.into()), false)),
             Err(failure) => {

@@ -47,6 +47,7 @@ pub use listener::{Accepted, BindOptions, BoundSocket, Listener, bind, refuse_if
 pub use network::Network;
 pub use readiness::Readiness;
 pub use short_text::ShortText;
+pub use socket_options::{TcpInfo, tcp_info};
 pub use stream::{RawStream, Stream};
 pub use ticker::Ticker;
 pub use udp::{

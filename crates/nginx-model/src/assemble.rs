@@ -22,6 +22,7 @@ use crate::{
     process::Process,
     read_http::HttpDraft,
     server::{KeepAlive, Nginx, Server},
+    server_name_text::Tables,
     setup::Setup,
 };
 use saker_config::{
@@ -66,19 +67,17 @@ pub fn assemble(
         ..Nginx::default()
     };
     model.cache = cache_store(&nginx.cache_zones);
+    model.server.tells_of_sockets = http.variables.tells_of_sockets;
     let mut drafts = std::mem::take(&mut http.servers);
     for draft in &mut drafts {
         draft.tls.inherit(&http.tls);
         if draft.listens.is_empty() {
-            let port = if setup.is_root { 80 } else { 8000 };
-            draft.listens.push(Listen::plain(port));
+            draft
+                .listens
+                .push(Listen::plain(if setup.is_root { 80 } else { 8000 }));
         }
     }
-    for path in drafts.iter().flat_map(|draft| &draft.tls.ticket_keys) {
-        if !model.tls.ticket_keys.contains(path) {
-            model.tls.ticket_keys.push(path.clone());
-        }
-    }
+    add_ticket_keys(&mut model, &drafts);
     let real_ip = common_real_ip(&drafts, &http.conf);
     nginx.settles_clients = real_ip.is_none();
     let real_ip = real_ip.unwrap_or_default();
@@ -91,8 +90,10 @@ pub fn assemble(
         .iter()
         .map(|listener| listener.address.clone())
         .collect();
+    let tables = Tables::of(&nginx.variables, &nginx.tables.maps);
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);
+        name_certificates(&mut site, &draft, &tables, finisher);
         let server = finisher.server(draft, &http.conf);
         let numbers = logs_of(&server, &mut nginx.logs);
         site.settings = Arc::clone(&server.outside.settings);
@@ -396,6 +397,34 @@ fn check_certificate(draft: &ServerDraft, finisher: &mut Finisher<'_>) {
     finisher
         .report
         .error_at(&origin.file, origin.line, message.to_owned());
+}
+
+fn add_ticket_keys(model: &mut Model, drafts: &[ServerDraft]) {
+    for path in drafts.iter().flat_map(|draft| &draft.tls.ticket_keys) {
+        if !model.tls.ticket_keys.contains(path) {
+            model.tls.ticket_keys.push(path.clone());
+        }
+    }
+}
+
+/// Adds the certificates that are found in handshakes.
+fn name_certificates(
+    site: &mut Site,
+    draft: &ServerDraft,
+    tables: &Tables,
+    finisher: &mut Finisher<'_>,
+) {
+    match draft
+        .tls
+        .handshake_certificates(tables, finisher.conf_prefix)
+    {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => Arc::make_mut(&mut site.tls).handshake_certificates = found,
+        Err(message) => {
+            let origin = &draft.outside.origin;
+            finisher.report.error_at(&origin.file, origin.line, message);
+        }
+    }
 }
 
 fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> Site {

@@ -24,6 +24,7 @@ mod process;
 mod read_http;
 mod reading;
 pub mod server;
+mod server_name_text;
 mod setters;
 mod settings;
 mod setup;

@@ -87,12 +87,15 @@ builtins! {
     "pipe" Pipe
     "proxy_add_x_forwarded_for" ProxyAddXForwardedFor
     "proxy_host" ProxyHost
+    "proxy_internal_body_length" ProxyInternalBodyLength
+    "proxy_internal_chunked" ProxyInternalChunked
     "proxy_port" ProxyPort
     "proxy_protocol_addr" ProxyProtocolAddr
     "proxy_protocol_port" ProxyProtocolPort
     "proxy_protocol_server_addr" ProxyProtocolServerAddr
     "proxy_protocol_server_port" ProxyProtocolServerPort
     "query_string" QueryString
+    "quic_connection" QuicConnection
     "realip_remote_addr" RealipRemoteAddr
     "realip_remote_port" RealipRemotePort
     "realpath_root" RealpathRoot
@@ -130,11 +133,13 @@ builtins! {
     "ssl_client_s_dn" SslClientSubject
     "ssl_client_s_dn_legacy" SslClientSubjectLegacy
     "ssl_client_serial" SslClientSerial
+    "ssl_client_sigalg" SslClientSigalg
     "ssl_client_v_end" SslClientEnd
     "ssl_client_v_remain" SslClientRemain
     "ssl_client_v_start" SslClientStart
     "ssl_client_verify" SslClientVerify
     "ssl_curve" SslCurve
+    "ssl_curves" SslCurves
     "ssl_early_data" SslEarlyData
     "ssl_ech_outer_server_name" SslEchOuterServerName
     "ssl_ech_status" SslEchStatus
@@ -142,15 +147,25 @@ builtins! {
     "ssl_server_name" SslServerName
     "ssl_session_id" SslSessionId
     "ssl_session_reused" SslSessionReused
+    "ssl_sigalg" SslSigalg
     "status" Status
+    "tcpinfo_rcv_space" TcpinfoRcvSpace
+    "tcpinfo_rtt" TcpinfoRtt
+    "tcpinfo_rttvar" TcpinfoRttvar
+    "tcpinfo_snd_cwnd" TcpinfoSndCwnd
     "time_iso8601" TimeIso8601
     "time_local" TimeLocal
     "upstream_addr" UpstreamAddr
     "upstream_bytes_received" UpstreamBytesReceived
     "upstream_bytes_sent" UpstreamBytesSent
+    "upstream_cache_age" UpstreamCacheAge
+    "upstream_cache_etag" UpstreamCacheEtag
+    "upstream_cache_last_modified" UpstreamCacheLastModified
     "upstream_cache_status" UpstreamCacheStatus
     "upstream_connect_time" UpstreamConnectTime
     "upstream_header_time" UpstreamHeaderTime
+    "upstream_last_server_name" UpstreamLastServerName
+    "upstream_queue_time" UpstreamQueueTime
     "upstream_response_length" UpstreamResponseLength
     "upstream_response_time" UpstreamResponseTime
     "upstream_status" UpstreamStatus
@@ -266,6 +281,8 @@ pub struct Variables {
     pub reads_attempts: bool,
     /// Something refers to fields of responses.
     pub reads_responses: bool,
+    /// Something refers to `$tcpinfo_rtt` or its kin.
+    pub tells_of_sockets: bool,
 }
 
 impl Builtin {
@@ -281,6 +298,7 @@ impl Builtin {
                 | Builtin::UpstreamResponseLength
                 | Builtin::UpstreamBytesSent
                 | Builtin::UpstreamBytesReceived
+                | Builtin::UpstreamLastServerName
         )
     }
 }
@@ -312,6 +330,7 @@ impl Variables {
             known,
             Some(Variable::SentField(_) | Variable::UpstreamField(_) | Variable::UpstreamCookie(_))
         );
+        self.tells_of_sockets |= known.is_some() && lower.starts_with("tcpinfo_");
         match known {
             // Names of arguments and cookies are compared regardless of case.
             Some(variable) => variable,

@@ -11,11 +11,11 @@ use saker_config::model::Address;
 use saker_http::{KnownField, basic_credentials};
 use saker_net::{ShortText, proxy_preface};
 use saker_nginx_model::{modules::filters::UserId, values::size, variables::Builtin};
-use saker_page_cache::keyed::KeyedResult;
+use saker_page_cache::keyed::{CachedAge, KeyedResult};
 use saker_pipeline::{Client, local_time, template};
 use std::{
     net::{IpAddr, SocketAddr},
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
 };
 
 /// A value, if it needs no memory of its own.
@@ -250,6 +250,7 @@ impl Request<'_> {
                 status.map(|status| status.as_bytes().to_vec())
             }
             Builtin::UidGot | Builtin::UidSet => self.user_id(builtin),
+            Builtin::UpstreamCacheAge => text(&exchange.extensions.get::<CachedAge>()?.0),
             Builtin::UpstreamCacheStatus => {
                 let result = exchange.extensions.get::<KeyedResult>()?;
                 Some(result.0.word().as_bytes().to_vec())
@@ -277,6 +278,11 @@ impl Request<'_> {
             Builtin::ProxyProtocolServerAddr => text(&client.preface.as_ref()?.destination.ip()),
             Builtin::ProxyProtocolServerPort => text(&client.preface.as_ref()?.destination.port()),
             Builtin::RemoteUser => self.remote_user(),
+            Builtin::TcpinfoRtt
+            | Builtin::TcpinfoRttvar
+            | Builtin::TcpinfoSndCwnd
+            | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
+            Builtin::UpstreamLastServerName => self.last_server_name(),
             Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),
@@ -299,6 +305,19 @@ impl Request<'_> {
             Some(list) => [&list, &b", "[..], address].concat(),
             None => address.to_vec(),
         }
+    }
+
+    /// State that the kernel reports of the client's TCP connection; QUIC and Unix sockets have no such state.
+    fn tcp_info(&self, builtin: Builtin) -> Option<Vec<u8>> {
+        let socket = self.exchange.client.socket.as_ref()?;
+        let info = saker_net::tcp_info(socket.as_fd()).ok()?;
+        let value = match builtin {
+            Builtin::TcpinfoRtt => info.rtt_us,
+            Builtin::TcpinfoRttvar => info.rtt_variance_us,
+            Builtin::TcpinfoSndCwnd => info.congestion_window,
+            _ => info.receive_space_bytes,
+        };
+        Some(value.to_string().into_bytes())
     }
 
     /// The identifiers of `userid`.
@@ -407,6 +426,7 @@ impl Request<'_> {
                 | Builtin::SslClientVerify
                 | Builtin::SslAlpnProtocol
                 | Builtin::SslCurve
+                | Builtin::SslCurves
                 | Builtin::SslEarlyData
                 | Builtin::SslEchOuterServerName
                 | Builtin::SslEchStatus
@@ -430,7 +450,7 @@ impl Request<'_> {
                 b"h2c".to_vec()
             }),
             Builtin::Http3 if version == Version::Http3 => Some(b"h3".to_vec()),
-            Builtin::Http2 | Builtin::Http3 => None,
+            Builtin::Http2 | Builtin::Http3 => Some(Vec::new()),
             _ => {
                 let session = self.exchange.client.session.as_ref()?;
                 crate::tls::variable(session, builtin)

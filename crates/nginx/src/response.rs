@@ -529,12 +529,24 @@ fn add_trailers(request: &mut Request<'_>, response: &mut Response) {
     if fields.is_empty() {
         return;
     }
+    // HTTP/1.1 has trailers behind chunks alone; the later versions tell the length beside them.
+    let version = request.exchange.head.view().version();
+    let is_told = matches!(
+        version,
+        saker_http::Version::Http2 | saker_http::Version::Http3
+    );
+    let length = response.body.length().filter(|_| is_told);
     let source = as_stream(std::mem::take(&mut response.body));
     response.body = Body::Stream(Box::new(WithTrailers {
         source,
         fields: Some(fields),
     }));
-    response.fields_mut().remove("Content-Length");
+    match length {
+        Some(length) => response
+            .fields_mut()
+            .set("Content-Length", length.to_string().into_bytes()),
+        None => drop(response.fields_mut().remove("Content-Length")),
+    }
 }
 
 /// Content with fields behind it. Without a length, so that it is sent in chunks.

@@ -183,7 +183,11 @@ impl Request<'_> {
     }
 
     fn returned(&mut self, returned: &Return) -> Response {
+        // `$status` in the text is the one that is returned, but for pages of errors.
+        let of_error = self.state.error_status;
+        self.state.error_status = of_error.or(Some(returned.status));
         let text = returned.text.as_ref().map(|text| self.text(text));
+        self.state.error_status = of_error;
         let origin = self.state.location.origin.clone();
         self.exchange.trace("server_rewrite", Some(&origin), || {
             format!("`{}`", returned.directive)

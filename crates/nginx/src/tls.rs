@@ -57,6 +57,8 @@ pub fn variable(session: &SessionInfo, builtin: Builtin) -> Option<Vec<u8>> {
             "secp256r1" => "prime256v1".to_owned(),
             group => group.to_owned(),
         },
+        Builtin::SslCiphers if !session.resumed => session.offered.as_ref()?.suites(),
+        Builtin::SslCurves if !session.resumed => session.offered.as_ref()?.groups(),
         Builtin::SslAlpnProtocol => return session.alpn.clone(),
         // Client hellos are not decrypted here.
         Builtin::SslEchStatus => "NOT_TRIED".to_owned(),

@@ -27,6 +27,17 @@ impl Request<'_> {
         attempts.text(value_of(builtin)?).map(String::into_bytes)
     }
 
+    /// The name of the server that was asked last, as the configuration has it, without its port.
+    pub fn last_server_name(&mut self) -> Option<Vec<u8>> {
+        self.state.wants_response |= self.state.response.is_none();
+        let address = self.exchange.upstream.attempts.last_address()?;
+        let name = match address.strip_prefix("unix:") {
+            Some(_) => &*address,
+            None => address.rsplit_once(':').map_or(&*address, |(name, _)| name),
+        };
+        Some(name.as_bytes().to_vec())
+    }
+
     /// True if the response is that of a page of a cache.
     pub fn is_from_cache(&self) -> bool {
         let result = self

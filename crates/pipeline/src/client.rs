@@ -12,6 +12,7 @@ use saker_tls::SessionInfo;
 use std::{
     cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
+    os::fd::OwnedFd,
     rc::Rc,
     sync::Arc,
 };
@@ -67,6 +68,8 @@ pub struct Client {
     pub preface: Option<Rc<PrefaceAddresses>>,
     /// The id of error log lines about this connection.
     pub log_id: Rc<LogId>,
+    /// The connection's socket, where rules ask the kernel about it; closed with the client.
+    pub socket: Option<Rc<OwnedFd>>,
     /// The time when the connection began, by the monotonic clock.
     pub began_ms: u64,
     /// Number of requests on the connection so far, including this one.
@@ -97,6 +100,7 @@ impl Client {
             forwarding: Forwarding::Unknown,
             preface: None,
             log_id,
+            socket: None,
             began_ms: saker_net::clock::monotonic_ms(),
             requests: Cell::new(0),
             name: OnceCell::new(),
@@ -112,6 +116,7 @@ impl Client {
         (named.tls, named.peer, named.forwarding) = (self.tls, self.peer, self.forwarding);
         named.log_id = Rc::clone(&self.log_id);
         named.preface.clone_from(&self.preface);
+        named.socket.clone_from(&self.socket);
         named.session.clone_from(&self.session);
         named.requests.set(self.requests.get());
         named

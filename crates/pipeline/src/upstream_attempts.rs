@@ -181,6 +181,12 @@ impl UpstreamAttempts {
         all.last()?.route.clone()
     }
 
+    /// The address of the member that was asked last, as the configuration has it.
+    pub fn last_address(&self) -> Option<String> {
+        let all = self.list.as_ref()?.all.borrow();
+        Some(all.last()?.address.to_string())
+    }
+
     /// The value of all attempts in nginx's form: `, ` between members, ` : ` where an internal
     /// redirect led to another upstream. `None`: no member was asked.
     pub fn text(&self, value: AttemptValue) -> Option<String> {

@@ -27,6 +27,7 @@ use saker_tls::{ACME_TLS_ALPN, Acceptor, TlsError};
 use std::{
     future::poll_fn,
     net::SocketAddr,
+    os::fd::AsFd,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -69,6 +70,16 @@ pub fn start(
 ) {
     let mut client = Client::new(peer, local, listener, false);
     let settings = settings(worker, &mut client);
+    let tells_of_sockets = worker
+        .services
+        .borrow()
+        .generation
+        .model
+        .server
+        .tells_of_sockets;
+    if tells_of_sockets && stream.is_tcp() {
+        client.socket = stream.as_fd().try_clone_to_owned().ok().map(Rc::new);
+    }
     client.tls = settings.acceptor.is_some();
     client.secure = client.tls;
     if let Some(server) = settings.stream {
@@ -494,6 +505,7 @@ fn behind(client: Client, preface: Preface, tlvs: Box<[u8]>) -> Option<(Client, 
             let listener = Arc::clone(&client.listener);
             let mut behind = Client::new(source, destination, listener, tls || client.tls);
             behind.tls = client.tls;
+            behind.socket.clone_from(&client.socket);
             behind.preface = Some(Rc::new(PrefaceAddresses {
                 source,
                 destination,

@@ -272,6 +272,8 @@ messages! {
         "Find out why `dns_command` failed, and remove the record.";
     OCSP_RESPONSE_MISSING "SK0712" "tls" Warn "cannot fetch an OCSP response for stapling"
         "Nothing, unless it repeats: then check whether this machine reaches the responder.";
+    HANDSHAKE_CERTIFICATE "SK0713" "tls" Warn "no certificate was found for the server name of a handshake"
+        "Nothing, unless the name is yours: then check the file, which the server's user must be able to read.";
 
     HTACCESS_BROKEN "SK0801" "apache" Error
         "an .htaccess file is invalid; requests to its directory are answered with 500"

@@ -5,7 +5,7 @@
 //! again and is the only judge of them: what does not parse here is passed on as a hello that asks
 //! for nothing special. The one difficulty is that a hello may lie in several records.
 
-use crate::provider::group_code;
+use crate::{offered::Offered, provider::group_code};
 use rustls::pki_types::DnsName;
 use saker_config::model::Group;
 use std::borrow::Cow;
@@ -27,6 +27,7 @@ pub struct ClientHello {
     pub groups: Groups,
     /// Groups that a key share was sent for.
     pub key_shares: Groups,
+    pub offered: Offered,
 }
 
 /// A set of the groups that we know.
@@ -189,7 +190,9 @@ fn read_hello(body: &[u8]) -> Option<ClientHello> {
     let mut reader = Reader(body);
     reader.take(2 + 32)?;
     reader.vector8()?;
-    hello.prefers_chacha20 = prefers_chacha20(reader.vector16()?);
+    let suites = reader.vector16()?;
+    hello.prefers_chacha20 = prefers_chacha20(suites);
+    hello.offered.set_suites(codes(suites));
     reader.vector8()?;
     // RFC 5246 section 7.4.1.2: there may be no extensions at all.
     let mut extensions = Reader(if reader.0.is_empty() {
@@ -207,7 +210,11 @@ fn read_hello(body: &[u8]) -> Option<ClientHello> {
 fn read_extension(kind: u16, mut content: Reader<'_>, hello: &mut ClientHello) -> Option<()> {
     match kind {
         0 => hello.server_name = server_name(content.vector16()?),
-        10 => hello.groups = codes(content.vector16()?).fold(Groups::default(), Groups::with),
+        10 => {
+            let groups = content.vector16()?;
+            hello.groups = codes(groups).fold(Groups::default(), Groups::with);
+            hello.offered.set_groups(codes(groups));
+        }
         16 => hello.acme_challenge = offers_acme(content.vector16()?)?,
         51 => hello.key_shares = key_shares(content.vector16()?)?,
         _ => {}
@@ -355,10 +362,14 @@ mod tests {
         assert_eq!(name(b"www.example.org."), Some("www.example.org".into()));
         assert_eq!(name(b"127.0.0.1"), None);
         assert_eq!(name(b"bad name"), None);
-        assert_eq!(
-            found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14)),
-            ClientHello::default()
-        );
+        let bare = found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14));
+        assert_eq!(bare.offered.suites(), "TLS_AES_128_GCM_SHA256");
+        let offered = bare.offered.clone();
+        let nothing_else = ClientHello {
+            offered,
+            ..ClientHello::default()
+        };
+        assert_eq!(bare, nothing_else);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod error;
 mod identities;
 mod local_authority;
 mod ocsp;
+mod offered;
 mod policy;
 mod preread;
 mod provider;

@@ -101,8 +101,9 @@ pub use stream::{DatagramListener, PrefaceFrom, StreamServer};
 pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, AcmeProfile, Automatic, CertificateFiles, CipherOrder,
-    CipherSuite, ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls,
-    Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
+    CipherSuite, ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group,
+    HandshakeCertificate, ListenerTls, OfServerName, Passphrase, PassphraseDialog, Revocation,
+    ServerTls, SiteTls, Stapling, TlsVersion,
 };
 pub use trusted_proxies::TrustedProxies;
 pub use upstream::{

@@ -190,6 +190,8 @@ pub struct Server {
     /// If several sites match a host name, the first one wins, as in Apache; otherwise the most
     /// specific.
     pub sites_in_order: bool,
+    /// Rules ask the kernel about the sockets of connections; set by nginx's configuration only.
+    pub tells_of_sockets: bool,
     /// Directory of the control socket, the process ID and everything that must survive a restart.
     pub state_dir: PathBuf,
     /// Users, besides root, who may control the running server, by name or number.
@@ -253,6 +255,7 @@ impl Default for Server {
             identity_origins: [Origin::built_in(), Origin::built_in()],
             sandbox: Sandbox::default(),
             sites_in_order: false,
+            tells_of_sockets: false,
             state_dir: PathBuf::from("/var/lib/saker"),
             control_users: Vec::new(),
             watch: false,

@@ -4,7 +4,7 @@
 //! Out of scope: reading certificates and keys.
 
 use super::Origin;
-use std::{path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
@@ -76,6 +76,44 @@ impl CertificateFiles {
             origin,
         }
     }
+}
+
+/// Function of a server name.
+pub type ServerNameValue = dyn Fn(&str) -> Vec<u8> + Send + Sync;
+
+/// A value that depends on the server name of a handshake (empty: the client sent none).
+#[derive(Clone)]
+pub struct OfServerName {
+    /// As the configuration has it.
+    pub source: Box<str>,
+    pub value: Arc<ServerNameValue>,
+}
+
+impl fmt::Debug for OfServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+/// Values of another configuration are others: tables that they look into may differ.
+impl PartialEq for OfServerName {
+    fn eq(&self, other: &OfServerName) -> bool {
+        Arc::ptr_eq(&self.value, &other.value)
+    }
+}
+
+impl Eq for OfServerName {}
+
+/// A certificate that is found in the handshake: the path of a file, or `data:` and PEM. Its files are
+/// read with the rights of the server's user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandshakeCertificate {
+    pub certificate: OfServerName,
+    pub key: OfServerName,
+    /// The directory of relative paths.
+    pub base: PathBuf,
+    /// Directories in which the files can be.
+    pub folders: Vec<PathBuf>,
 }
 
 /// Passphrase of an encrypted key. Set by Apache's and nginx's configurations only.
@@ -222,6 +260,8 @@ pub enum Automatic {
 pub struct SiteTls {
     /// May have RSA and ECDSA side by side.
     pub certificates: Vec<CertificateFiles>,
+    /// Found in each handshake, and never those of other sites; set by nginx's configuration only.
+    pub handshake_certificates: Vec<HandshakeCertificate>,
     pub automatic: Automatic,
     pub minimum_version: TlsVersion,
     /// TLS 1.2 only; set by Apache's configuration only.

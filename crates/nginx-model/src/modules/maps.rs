@@ -77,6 +77,13 @@ impl<T: Clone> NameTable<T> {
         Some(add(&mut self.prefixes, &format!("{rest}."), value))
     }
 
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        let named = self.exact.values().chain(self.suffixes.values());
+        let named = named.chain(self.prefixes.values());
+        named.chain(self.regexes.iter().map(|(_, value)| value))
+    }
+
     /// Returns the value of an exact name or the longest wildcard.
     pub fn literal(&self, name: &str) -> Option<&T> {
         if let Some(value) = self.exact.get(name) {

@@ -1,28 +1,36 @@
 //! ngx_http_ssl_module: certificates and policies of servers.
 //!
 //! Called by: `load`.
-//! Caveat: certificates with variables in their names are not read, so such a server cannot start.
+//! Caveat: where a certificate of a server has variables, all of them are found in the handshake.
 //! Out of scope: `listen … ssl` (`listen`).
 
 use crate::{
     reading::Reading,
+    server_name_text::Tables,
+    text::Text,
     values::{flag, number_argument, time_argument},
 };
 use saker_config::{
     cipher_lists,
     model::{
         Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks,
-        Origin, Passphrase, PassphraseDialog, SiteTls, Stapling, TlsVersion,
+        HandshakeCertificate, Origin, Passphrase, PassphraseDialog, SiteTls, Stapling, TlsVersion,
     },
 };
 use saker_nginx_syntax::Directive;
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Settings of the module, at `http` and at servers.
 #[derive(Clone, Debug, Default)]
 pub struct TlsConf {
     pub certificates: Vec<(PathBuf, Origin)>,
     pub keys: Vec<PathBuf>,
+    /// The same, as texts.
+    pub certificate_texts: Vec<Text>,
+    pub key_texts: Vec<Text>,
     pub protocols: Option<Vec<Box<str>>>,
     pub client_certificate: Option<PathBuf>,
     pub trusted_certificate: Option<PathBuf>,
@@ -39,6 +47,9 @@ pub struct TlsConf {
     pub ciphers: Option<Box<str>>,
     pub ciphers_13: Option<Box<str>>,
     pub groups: Option<Box<str>>,
+    /// Bounds of versions, in the order of [`PROTOCOLS`].
+    pub version_min: Option<usize>,
+    pub version_max: Option<usize>,
     pub prefers_own: Option<bool>,
     pub session_ms: Option<u64>,
     pub rejects: Option<bool>,
@@ -60,19 +71,15 @@ impl TlsConf {
         let text = directive.argument(0);
         let prefix = reading.conf_prefix;
         let path = || prefix.join(text);
-        let constant = || match text.contains('$') || text.starts_with("data:") {
-            true => Err(format!(
-                "\"{}\" with variables is not supported: name a file",
-                directive.name()
-            )),
-            false => Ok(path()),
-        };
         match directive.name() {
             "ssl_certificate" => {
-                let path = constant()?;
-                self.certificates.push((path, directive.origin()));
+                self.certificates.push((path(), directive.origin()));
+                self.certificate_texts.push(reading.text(text)?);
             }
-            "ssl_certificate_key" => self.keys.push(constant()?),
+            "ssl_certificate_key" => {
+                self.keys.push(path());
+                self.key_texts.push(reading.text(text)?);
+            }
             "ssl_protocols" => self.protocols = Some(directive.texts().map(Into::into).collect()),
             "ssl_client_certificate" => self.client_certificate = Some(path()),
             "ssl_trusted_certificate" => self.trusted_certificate = Some(path()),
@@ -109,6 +116,13 @@ impl TlsConf {
             "ciphersuites" => self.ciphers_13 = Some(value.into()),
             "cipherstring" => self.ciphers = Some(value.into()),
             "curves" | "groups" => self.groups = Some(value.into()),
+            "minprotocol" | "maxprotocol" => match protocol(value) {
+                Some(version) if directive.argument(0).eq_ignore_ascii_case("minprotocol") => {
+                    self.version_min = Some(version);
+                }
+                Some(version) => self.version_max = Some(version),
+                None => unknown_command(directive, reading),
+            },
             "options" => value.split(',').for_each(|option| {
                 let (is_on, name) = match option.strip_prefix('-') {
                     Some(name) => (false, name),
@@ -131,6 +145,8 @@ impl TlsConf {
         if self.certificates.is_empty() {
             self.certificates.clone_from(&outer.certificates);
             self.keys.clone_from(&outer.keys);
+            self.certificate_texts.clone_from(&outer.certificate_texts);
+            self.key_texts.clone_from(&outer.key_texts);
         }
         macro_rules! inherit {
             ($($field:ident)*) => {
@@ -143,8 +159,41 @@ impl TlsConf {
             self.ticket_keys.clone_from(&outer.ticket_keys);
         }
         inherit!(protocols client_certificate trusted_certificate revoked verify verify_depth has_tickets staples
-            responder stapled passphrases ciphers ciphers_13 groups prefers_own session_ms rejects
-            is_on);
+            responder stapled passphrases ciphers ciphers_13 groups version_min version_max prefers_own
+            session_ms rejects is_on);
+    }
+
+    /// Returns true if certificates are found in the handshake.
+    pub fn is_of_handshake(&self) -> bool {
+        let mut texts = self.certificate_texts.iter().chain(&self.key_texts);
+        texts.any(|text| text.plain().is_none_or(|plain| plain.starts_with("data:")))
+    }
+
+    /// Returns the certificates that are found in the handshake.
+    ///
+    /// # Errors
+    /// A message for a variable that has no value then.
+    pub fn handshake_certificates(
+        &self,
+        tables: &Tables,
+        base: &Path,
+    ) -> Result<Vec<HandshakeCertificate>, String> {
+        if !self.is_of_handshake() {
+            return Ok(Vec::new());
+        }
+        let pairs = self.certificate_texts.iter().zip(&self.key_texts);
+        pairs
+            .map(|(certificate, key)| {
+                let folders = [certificate, key].map(|text| tables.folders(text));
+                let folders = folders.into_iter().flatten();
+                Ok(HandshakeCertificate {
+                    folders: folders.map(|folder| base.join(folder)).collect(),
+                    certificate: tables.compile(certificate)?,
+                    key: tables.compile(key)?,
+                    base: base.to_path_buf(),
+                })
+            })
+            .collect()
     }
 
     /// Returns true if requests need a good certificate; false if they must not have a bad one.
@@ -160,9 +209,11 @@ impl TlsConf {
     /// Returns the settings of a site.
     pub fn site_tls(&self) -> SiteTls {
         let has = |name: &str| {
-            self.protocols
-                .as_ref()
-                .is_none_or(|all| all.iter().any(|protocol| **protocol == *name))
+            let at = protocol(name).unwrap_or_default();
+            let is_within = self.version_min.is_none_or(|min| at >= min)
+                && self.version_max.is_none_or(|max| at <= max);
+            let is_listed = |all: &Vec<Box<str>>| all.iter().any(|protocol| **protocol == *name);
+            is_within && self.protocols.as_ref().is_none_or(is_listed)
         };
         let stapling = (self.staples == Some(true)).then(|| {
             Arc::new(Stapling {
@@ -170,7 +221,9 @@ impl TlsConf {
                 ..Stapling::default()
             })
         });
+        let is_of_handshake = self.is_of_handshake();
         let certificates = self.certificates.iter().zip(&self.keys);
+        let certificates = certificates.filter(|_| !is_of_handshake);
         let certificates = certificates.map(|((certificate, origin), key)| CertificateFiles {
             stapling: stapling.clone(),
             ocsp: self.stapled.clone(),
@@ -187,6 +240,7 @@ impl TlsConf {
         let has_older = older.iter().any(|name| has(name));
         SiteTls {
             certificates: certificates.collect(),
+            handshake_certificates: Vec::new(),
             automatic: Automatic::Off,
             minimum_version: match has_older {
                 true => TlsVersion::Tls12,
@@ -229,6 +283,15 @@ impl TlsConf {
     }
 }
 
+/// Versions in their order, as OpenSSL's configuration names them.
+const PROTOCOLS: [&str; 5] = ["SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+
+fn protocol(name: &str) -> Option<usize> {
+    PROTOCOLS
+        .iter()
+        .position(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// The suites that lists for TLS 1.2 and 1.3 choose; empty: the engine's own.
 pub fn chosen_suites(of_12: Option<&str>, of_13: Option<&str>) -> Vec<CipherSuite> {
     let of_12 = of_12.filter(|list| !list.eq_ignore_ascii_case("DEFAULT"));
@@ -248,6 +311,7 @@ pub fn unknown_command(directive: &Directive, reading: &mut Reading<'_>) {
         directive.name(),
         directive.argument(0)
     );
-    let help = "Ciphersuites, CipherString, Groups, and Options are honored";
+    let help =
+        "Ciphersuites, CipherString, Groups, MinProtocol, MaxProtocol, and Options are honored";
     reading.report.warn(directive, message, Some(help.into()));
 }

@@ -250,6 +250,9 @@ fn check_tls(draft: &StreamDraft, own: &[&StreamAddress], number: usize, report:
     if tls.certificates.is_empty() && tls.rejects != Some(true) {
         let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
         fail(draft, message.to_owned(), report);
+    } else if tls.is_of_handshake() {
+        let message = "\"ssl_certificate\" with variables is not supported in streams: name a file";
+        fail(draft, message.to_owned(), report);
     } else if tls.certificates.len() != tls.keys.len() {
         let message = "no \"ssl_certificate_key\" is defined for certificate of the server";
         fail(draft, message.to_owned(), report);

@@ -180,6 +180,14 @@ impl Page {
             .into_iter()
             .map(|argument| (argument.name, argument.value.unwrap_or_default()))
             .collect();
+        let bytes_max = usize::try_from(self.terms.value_bytes_max).unwrap_or(usize::MAX);
+        if parameters.iter().any(|(_, value)| value.len() > bytes_max) {
+            // Such a command is not carried out, not even as a part of a condition.
+            if self.is_sent() {
+                self.complain(out).await;
+            }
+            return Ok(());
+        }
         let parameters = Parameters(parameters);
         let outcome = match &*element.name {
             b"if" => self.begin_if(&parameters),

@@ -17,16 +17,39 @@ use saker_http::{
     entity_tag::EntityTag,
     range::{self, RangeOutcome},
 };
-use saker_pipeline::{Body, Response};
+use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
+use std::task::{Context, Poll};
 
 /// Returns a page as the upstream sent it.
 pub fn whole(page: &Page) -> Response {
     let mut response = Response::new(page.status);
     *response.fields_mut() = page.fields.clone();
+    if let Some(length) = response.fields().first("Content-Length") {
+        // That of a response to HEAD, whose content never came.
+        let length = std::str::from_utf8(length)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        response.body = Body::Stream(Box::new(Unsent(length)));
+        response.fields_mut().remove("Content-Length");
+        return response;
+    }
     if !page.status.forbids_content() && page.identity.content.length() > 0 {
         response.body = page.identity.content.whole();
     }
     response
+}
+
+/// The length of what a GET would have brought (RFC 9110 section 9.3.2). Never sent.
+struct Unsent(Option<u64>);
+
+impl BodyStream for Unsent {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        Poll::Ready(None)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.0
+    }
 }
 
 /// Returns true if the client does not get the content of the response.

@@ -8,7 +8,7 @@ use super::{
     answer, entry,
     fetch::head as upstream_head,
     look_up::{Fetch, Found, look_up},
-    plan::{CachePlan, KeyedResult},
+    plan::{CachePlan, CachedAge, KeyedResult},
     store::{self, Place},
     update,
 };
@@ -23,7 +23,7 @@ use crate::{
 use saker_cache_rules::keyed::Lifetime;
 use saker_http::{Fields, Method, RequestHead, Status};
 use saker_pipeline::{
-    Body, Exchange, Forwarder, Handled, LocalFuture, ProxyOptions, Response, UpstreamRequest,
+    Body, Chunk, Exchange, Forwarder, Handled, LocalFuture, ProxyOptions, Response, UpstreamRequest,
 };
 use saker_telemetry::Metric;
 use std::{future::poll_fn, rc::Rc, sync::Arc};
@@ -155,10 +155,16 @@ impl KeyedRequest {
             )
         });
         exchange.extensions.insert(KeyedResult(result));
+        let age_ms = now_ms().saturating_sub(page.life.stored_ms);
+        exchange.extensions.insert(CachedAge(age_ms.max(0) / 1000));
         let is_replaced = is_overridden(manner, page.status);
         exchange.upstream.is_answered_by_program = !is_replaced;
         exchange.upstream.is_replaced = is_replaced;
         let mut response = answer::whole(page);
+        if !is_replaced && matches!(response.body, Body::Empty) && !page.status.forbids_content() {
+            // A redirect or an error without content is no reason to make a page.
+            response.body = Body::Memory(Chunk::from(Vec::new()));
+        }
         let hit = match result {
             CacheResult::Hit | CacheResult::Revalidated => HitStatus::Hit,
             _ => HitStatus::Stale,
@@ -227,9 +233,15 @@ impl KeyedRequest {
                 let head = exchange.head.view();
                 let is_bare = head.method() == Method::Head && !self.plan.terms.converts_head;
                 let content = is_bare.then(|| std::mem::take(&mut response.body));
+                let length = content.as_ref().and_then(Body::length);
+                if let Some(length) = length {
+                    let length = length.to_string().into_bytes();
+                    response.fields_mut().set("Content-Length", length);
+                }
                 let entry = (&mut response, lifetime);
                 let stored = store::store(&self.cache, &self.plan, place, head, entry, permit);
                 if let Some(content) = content {
+                    response.fields_mut().remove("Content-Length");
                     response.body = content;
                 }
                 stored
@@ -299,9 +311,8 @@ impl KeyedRequest {
         if is_head && !terms.converts_head && !terms.keys_have_method {
             return refused("a response to HEAD has no content");
         }
-        let is_asked_for = self.plan.is_part && response.status == Status::PARTIAL_CONTENT;
-        if matches!(response.status.0, 206 | 304 | 416) && !is_asked_for {
-            return refused("it answers a condition or a range, which was not asked about");
+        if response.status == Status::NOT_MODIFIED {
+            return refused("it answers a condition, which was not asked about");
         }
         let left = exchange.upstream.left_fields.as_ref();
         let said = left.and_then(|fields| fields.first("X-Accel-Buffering"));
@@ -367,7 +378,9 @@ impl KeyedRequest {
         }
         let head = exchange.head.clone();
         let rule = exchange.routing.settings.files.modified_since;
-        if is_stored && answer::is_unwanted(head.view(), &response, exchange.now, rule) {
+        let is_bare = head.view().method() == Method::Head && !terms.converts_head;
+        if is_stored && !is_bare && answer::is_unwanted(head.view(), &response, exchange.now, rule)
+        {
             // The client does not read the content, which is to be stored whole.
             self.drain(&mut response, place, &head).await;
         }

@@ -20,4 +20,4 @@ mod store;
 mod update;
 
 pub use forwarder::KeyedForwarder;
-pub use plan::{CachePlan, CacheZone, KeyedResult, StoreJudge};
+pub use plan::{CachePlan, CacheZone, CachedAge, KeyedResult, StoreJudge};

@@ -43,6 +43,10 @@ pub trait StoreJudge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedResult(pub CacheResult);
 
+/// The age of the stored page that answers, in seconds (`$upstream_cache_age`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachedAge(pub i64);
+
 impl KeyedResult {
     /// Returns true if a stored page has answered.
     pub fn is_from_cache(self) -> bool {

@@ -451,6 +451,15 @@ fn opened_by_main(model: &Model, policy: &mut Policy) {
         .chain(&files);
     all.for_each(|file| policy.read_beside(file));
     policy.reads.extend(directories);
+    let of_handshakes = model
+        .sites
+        .iter()
+        .flat_map(|site| &site.tls.handshake_certificates);
+    policy.reads.extend(
+        of_handshakes
+            .flat_map(|one| [&one.base].into_iter().chain(&one.folders))
+            .cloned(),
+    );
     for (base, pattern) in &server.includes {
         let pattern = base.join(pattern);
         let is_plain = |part: &&Path| {

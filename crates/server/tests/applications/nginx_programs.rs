@@ -111,6 +111,14 @@ fn answer(parameters: &Parameters, content: &[u8]) -> String {
     match said("ANSWER") {
         Some("missing") => format!("Status: 404 Not Found\r\n{plain}\r\nmissing\n"),
         Some("failed") => format!("Status: 503 Service Unavailable\r\n{plain}\r\nfailed\n"),
+        Some("no-status") => format!("Status: abc\r\n{plain}\r\nno status\n"),
+        Some("half-status") => format!("Status: 20 OK\r\n{plain}\r\nno status\n"),
+        Some("moved") => {
+            "Status: 301 Moved Permanently\r\nLocation: http://b.test/\r\n\r\n".to_owned()
+        }
+        Some("part") => {
+            format!("Status: 206 Partial Content\r\nContent-Range: bytes 2-4/10\r\n{plain}\r\n234")
+        }
         Some("expires") => format!("Status: 200 OK\r\nX-Accel-Expires: 60\r\n{plain}\r\nexpires\n"),
         Some("cookie") => format!("Status: 200 OK\r\nSet-Cookie: a=b\r\n{plain}\r\ncookie\n"),
         Some("dated") => format!(

@@ -32,6 +32,11 @@ impl FileStamp {
             .map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
     }
 
+    /// The same with the rights of this process alone, for paths that clients have a part in.
+    pub fn of_unprivileged(path: &Path) -> FileStamp {
+        fs::metadata(path).map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
+    }
+
     fn new(found: &fs::Metadata) -> FileStamp {
         FileStamp {
             inode: found.ino(),

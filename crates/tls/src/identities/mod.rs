@@ -9,6 +9,7 @@
 
 mod certificate;
 mod files;
+mod of_handshake;
 pub mod passphrase;
 mod problem;
 mod run_time;
@@ -315,6 +316,7 @@ fn build(
             policy,
             source.tls.automatic,
         );
+        table.find_in_handshakes(source.index, &source.tls.handshake_certificates);
         if source.tls.rejects_handshakes {
             table.reject(source.index);
         }
@@ -431,7 +433,8 @@ impl Load<'_> {
     }
 
     fn warn_of_none(&mut self, source: &Source) {
-        if source.tls.automatic == Automatic::Off && !source.names.is_empty() {
+        let is_found_later = !source.tls.handshake_certificates.is_empty();
+        if source.tls.automatic == Automatic::Off && !source.names.is_empty() && !is_found_later {
             let names = source
                 .names
                 .iter()

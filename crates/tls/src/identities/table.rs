@@ -7,13 +7,13 @@
 //! sites may be shown where the site has none; another site's policy never takes the place of its
 //! own.
 
-use super::{Certificate, RunTime};
+use super::{Certificate, RunTime, of_handshake::OfHandshake};
 use crate::policy::{Policy, PolicyDigest};
 use rustls::{SignatureScheme, sign::CertifiedKey};
 use saker_config::{
     HostTable,
     host_table::Choice,
-    model::{Address, Automatic, SiteName},
+    model::{Address, Automatic, HandshakeCertificate, SiteName},
 };
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -34,6 +34,8 @@ struct Site {
     policy: Option<usize>,
     automatic: Automatic,
     rejects_handshakes: bool,
+    /// Found in each handshake, in place of all others.
+    of_handshakes: Vec<OfHandshake>,
     /// Name whose certificate is used for clients that send no SNI.
     first_name: Option<String>,
 }
@@ -89,8 +91,16 @@ impl Table {
             policy,
             automatic,
             rejects_handshakes: false,
+            of_handshakes: Vec::new(),
             first_name,
         });
+    }
+
+    /// Has a site's certificates looked for in each handshake.
+    pub fn find_in_handshakes(&mut self, index: usize, all: &[HandshakeCertificate]) {
+        if let Some(Some(site)) = self.sites.get_mut(index) {
+            site.of_handshakes = all.iter().cloned().map(OfHandshake::new).collect();
+        }
     }
 
     /// Has handshakes for a site refused.
@@ -185,6 +195,11 @@ impl Table {
         run_time: &RunTime,
     ) -> Option<Arc<CertifiedKey>> {
         let (site, choice) = self.select(endpoint, name)?;
+        if !site.of_handshakes.is_empty() {
+            let all = site.of_handshakes.iter();
+            let found: Vec<_> = all.filter_map(|one| one.find(name)).collect();
+            return best(&found, schemes).map(|certificate| certificate.shown());
+        }
         let own = if choice == Choice::FirstSite {
             &[][..]
         } else {

@@ -2,8 +2,10 @@
 
 use super::{SessionInfo, records::Records};
 use crate::{
+    client_hello::ClientHello,
     configurations::take_shown,
     error::{TlsError, Whose},
+    offered::Offered,
     policy::Policy,
 };
 use rustls::{
@@ -17,6 +19,7 @@ use std::sync::Arc;
 pub struct Handshake {
     connection: UnbufferedServerConnection,
     server_name: Option<String>,
+    offered: Offered,
     /// Requirements of the site; ACME challenge handshakes have none.
     policy: Option<Arc<Policy>>,
     shown: Option<Arc<CertifiedKey>>,
@@ -27,12 +30,13 @@ impl Handshake {
     pub fn new(
         config: Arc<ServerConfig>,
         policy: Option<Arc<Policy>>,
-        server_name: Option<String>,
+        hello: ClientHello,
     ) -> Result<Handshake, TlsError> {
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Handshake {
             connection,
-            server_name,
+            server_name: hello.server_name,
+            offered: hello.offered,
             policy,
             shown: None,
             is_closed_by_peer: false,
@@ -101,7 +105,10 @@ impl Handshake {
     pub fn info(&mut self) -> Result<SessionInfo, TlsError> {
         SessionInfo::new(
             &self.connection,
-            self.server_name.as_deref(),
+            (
+                self.server_name.as_deref(),
+                std::mem::take(&mut self.offered),
+            ),
             self.shown.take(),
             self.policy.as_deref(),
         )

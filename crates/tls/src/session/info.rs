@@ -3,6 +3,7 @@
 use crate::{
     client_hello::canonical_name,
     client_verification::{ClientVerification, Judged},
+    offered::Offered,
     policy::{Policy, PolicyDigest},
     provider::suite_names,
 };
@@ -55,6 +56,8 @@ pub struct SessionInfo {
     pub policy: Option<PolicyDigest>,
     /// Certificate presented to the client.
     pub(crate) shown: Option<Arc<CertifiedKey>>,
+    /// Suites and groups that the client offered; not told of QUIC's handshakes.
+    pub offered: Option<Box<Offered>>,
 }
 
 /// Parameters negotiated by QUIC's handshake.
@@ -76,7 +79,7 @@ impl SessionInfo {
     /// `None` if the handshake is not over.
     pub(crate) fn new(
         connection: &UnbufferedServerConnection,
-        server_name: Option<&str>,
+        (server_name, offered): (Option<&str>, Offered),
         shown: Option<Arc<CertifiedKey>>,
         policy: Option<&Policy>,
     ) -> Option<SessionInfo> {
@@ -103,6 +106,7 @@ impl SessionInfo {
             client_refusal: judged.refusal,
             policy: policy.map(|policy| policy.digest),
             shown,
+            offered: Some(Box::new(offered)),
         })
     }
 
@@ -126,6 +130,7 @@ impl SessionInfo {
             client_refusal: judged.refusal,
             policy: Some(agreed.policy),
             shown: agreed.shown,
+            offered: None,
         }
     }
 

@@ -218,9 +218,7 @@ fn begin(
     };
     match configurations.answer(&hello, local) {
         Answer::Configuration(config, policy) => Ok(Begun::Handshake(Box::new(Handshake::new(
-            config,
-            policy,
-            hello.server_name,
+            config, policy, hello,
         )?))),
         Answer::NotYet => Ok(Begun::NotYet),
         Answer::NoCertificate => {

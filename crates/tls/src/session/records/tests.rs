@@ -47,7 +47,7 @@ fn shaken(version: &'static SupportedProtocolVersion) -> (ClientConnection, Reco
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
     server.enable_secret_extraction = true;
-    let mut handshake = Handshake::new(Arc::new(server), None, None).unwrap();
+    let mut handshake = Handshake::new(Arc::new(server), None, Default::default()).unwrap();
     let (mut input, mut is_over) = (Vec::new(), false);
     while !is_over {
         while client.wants_write() {
