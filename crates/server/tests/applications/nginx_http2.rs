@@ -12,6 +12,9 @@ use saker_testkit::{
 };
 use std::{net::SocketAddr, process::Command};
 
+/// Type, flags, stream, and payload.
+type Frame = (u8, u8, u32, Vec<u8>);
+
 const SERVER: &str = "== http\nserver { listen {ip}:{p} http2; server_name a.test; client_max_body_size 1k; default_type text/plain; \
     location / { return 200 \"hello $content_length\\n\"; } location /none { return 204; } location /dropped { return 444; } \
     location /up { proxy_pass http://{ip}:{q}; } \
@@ -65,7 +68,7 @@ fn nginx_http2_ends_connections_for_the_same_faults() {
     let pair = Pair::start("nginx-http2-faults", &[], SERVER);
     let get = || request("GET", "/", &[]);
     let setting = |id: u16, value: u32| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-    let faults: Vec<(&str, u32, (u8, u8, u32, Vec<u8>))> = vec![
+    let faults: Vec<(&str, u32, Frame)> = vec![
         ("headers on 0", 1, (frames::HEADERS, HEADERS_END, 0, get())),
         ("even stream", 1, (frames::HEADERS, HEADERS_END, 2, get())),
         ("data on 0", 1, (frames::DATA, 1, 0, b"x".to_vec())),
