@@ -13,7 +13,7 @@ use saker_http::range::RangeRules;
 use std::sync::Arc;
 
 /// Apache's default of `MaxRangeOverlaps` and `MaxRangeReversals`.
-const RANGE_TURNS_MAX: u32 = 20;
+const RANGE_TURNS_MAX: u16 = 20;
 
 /// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the
 /// path.

@@ -180,7 +180,7 @@ impl TlsDraft {
                 ClientChecks::default()
             },
             rejects_handshakes: false,
-            handshake_certificates: Vec::new(),
+            handshake_certificates: Box::default(),
             without_tickets: or(&self.tickets, &main.tickets) == Some(false),
             ticket_lifetime_s: Some(
                 or(&self.session_lifetime_s, &main.session_lifetime_s)

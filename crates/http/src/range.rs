@@ -51,8 +51,8 @@ pub enum RangeRules {
     /// reversals of ranges that touch, than these are ignored, and so are those that come to more
     /// than the whole.
     InOrder {
-        overlaps_max: u32,
-        reversals_max: u32,
+        overlaps_max: u16,
+        reversals_max: u16,
     },
 }
 
@@ -111,7 +111,7 @@ fn satisfiable(
 fn in_order(
     value: &[u8],
     length: u64,
-    (parts_max, overlaps_max, reversals_max): (usize, u32, u32),
+    (parts_max, overlaps_max, reversals_max): (usize, u16, u16),
 ) -> RangeOutcome {
     let mut ranges: Vec<ByteRange> = Vec::new();
     let (mut overlaps, mut reversals) = (0, 0);
@@ -135,7 +135,9 @@ fn in_order(
     let is_fitting = ranges.len() <= parts_max && bytes <= length;
     match ranges.as_slice() {
         _ if !is_heeded || !is_fitting => RangeOutcome::Whole,
-        _ if overlaps > overlaps_max || reversals > reversals_max => RangeOutcome::Whole,
+        _ if overlaps > u32::from(overlaps_max) || reversals > u32::from(reversals_max) => {
+            RangeOutcome::Whole
+        }
         [] => RangeOutcome::Unsatisfiable,
         [range] => RangeOutcome::One(*range),
         _ => RangeOutcome::Many(ranges),

@@ -419,7 +419,7 @@ fn name_certificates(
         .handshake_certificates(tables, finisher.conf_prefix)
     {
         Ok(found) if found.is_empty() => {}
-        Ok(found) => Arc::make_mut(&mut site.tls).handshake_certificates = found,
+        Ok(found) => Arc::make_mut(&mut site.tls).handshake_certificates = found.into(),
         Err(message) => {
             let origin = &draft.outside.origin;
             finisher.report.error_at(&origin.file, origin.line, message);

@@ -174,6 +174,7 @@ mod tests {
     ];
     /// Directives that `stream` reads itself, with a name that `http` does not have.
     const STREAM: &[&str] = &[
+        "pass",
         "preread_buffer_size",
         "preread_timeout",
         "proxy_download_rate",

@@ -120,8 +120,8 @@ pub struct Core {
     pub lookups: Option<Lookups>,
     /// MaxRanges; 0 is none.
     pub ranges_max: Option<u32>,
-    pub range_overlaps_max: Option<u32>,
-    pub range_reversals_max: Option<u32>,
+    pub range_overlaps_max: Option<u16>,
+    pub range_reversals_max: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,11 +212,11 @@ impl Core {
             Ok(())
         }),
         ("MaxRangeOverlaps", |node, core, _| {
-            core.range_overlaps_max = range_limit(node, "MaxRangeOverlaps", u32::MAX)?;
+            core.range_overlaps_max = turn_limit(node, "MaxRangeOverlaps")?;
             Ok(())
         }),
         ("MaxRangeReversals", |node, core, _| {
-            core.range_reversals_max = range_limit(node, "MaxRangeReversals", u32::MAX)?;
+            core.range_reversals_max = turn_limit(node, "MaxRangeReversals")?;
             Ok(())
         }),
         ("UseCanonicalPhysicalPort", |node, core, _| {
@@ -442,6 +442,12 @@ fn set_file_etag(node: &Node, core: &mut Core, reading: &mut Reading<'_>) -> Res
     }
     core.file_etag = core.file_etag.merge(&said);
     Ok(())
+}
+
+/// The longest field has fewer ranges than 16 bits can count.
+fn turn_limit(node: &Node, name: &str) -> Result<Option<u16>, String> {
+    let limit = range_limit(node, name, u16::MAX.into())?;
+    Ok(limit.map(|limit| u16::try_from(limit).unwrap_or(u16::MAX)))
 }
 
 /// `None`: the default. `name` is the directive's.

@@ -261,7 +261,7 @@ pub struct SiteTls {
     /// May have RSA and ECDSA side by side.
     pub certificates: Vec<CertificateFiles>,
     /// Found in each handshake, and never those of other sites; set by nginx's configuration only.
-    pub handshake_certificates: Vec<HandshakeCertificate>,
+    pub handshake_certificates: Box<[HandshakeCertificate]>,
     pub automatic: Automatic,
     pub minimum_version: TlsVersion,
     /// TLS 1.2 only; set by Apache's configuration only.

@@ -240,7 +240,7 @@ impl TlsConf {
         let has_older = older.iter().any(|name| has(name));
         SiteTls {
             certificates: certificates.collect(),
-            handshake_certificates: Vec::new(),
+            handshake_certificates: Box::default(),
             automatic: Automatic::Off,
             minimum_version: match has_older {
                 true => TlsVersion::Tls12,
