@@ -219,14 +219,8 @@ impl Request<'_> {
                 };
                 text(status)
             }
-            Builtin::UpstreamAddr
-            | Builtin::UpstreamStatus
-            | Builtin::UpstreamConnectTime
-            | Builtin::UpstreamHeaderTime
-            | Builtin::UpstreamResponseTime
-            | Builtin::UpstreamResponseLength
-            | Builtin::UpstreamBytesSent
-            | Builtin::UpstreamBytesReceived => self.upstream_value(builtin),
+            Builtin::UpstreamLastServerName => self.last_server_name(),
+            attempts if attempts.is_of_attempts() => self.upstream_value(attempts),
             Builtin::LimitRate => Some(match &self.state.limit_rate {
                 Some(rate) => {
                     let rate = std::str::from_utf8(rate).ok();
@@ -282,7 +276,6 @@ impl Request<'_> {
             | Builtin::TcpinfoRttvar
             | Builtin::TcpinfoSndCwnd
             | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
-            Builtin::UpstreamLastServerName => self.last_server_name(),
             Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),

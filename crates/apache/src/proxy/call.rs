@@ -141,14 +141,14 @@ fn pass_on_again(
     proxied: &Proxied,
 ) -> bool {
     let query = exchange.query.as_deref();
-    if proxied.encoding == Encoding::Whole || !query.is_none_or(canonical::is_clean) {
+    // Of other encodings the path may have a `?`.
+    if proxied.encoding != Encoding::Decoded || !query.is_none_or(canonical::is_clean) {
         return false;
     }
     let Some(mut call) = earlier(rules, exchange, local).filter(|call| call.script.is_none())
     else {
         return false;
     };
-    // The path has no `?` of its own.
     let path = call.target.iter().position(|byte| *byte == b'?');
     call.target.truncate(path.unwrap_or(call.target.len()));
     if let Some(query) = query {
