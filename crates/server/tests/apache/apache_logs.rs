@@ -77,20 +77,19 @@ impl Site {
     }
 
     /// The requests to both, over one connection as far as it goes: apache2 writes the lines of
-    /// different connections as its threads see fit.
-    fn run(&self, requests: &[String], piped: &[(&str, usize)]) {
+    /// different connections as its threads see fit. It is stopped once its logs have so many lines,
+    /// because it ends its children and log programs at once and with them the lines that they
+    /// have yet to write.
+    fn run(&self, requests: &[String], logs: &[(&str, usize)]) {
         let running = start_apache2(&self.dir.join("apache.conf"), self.address).unwrap();
         self.wait_for_cgid();
-        self.ask(running, requests, || {
-            piped
-                .iter()
-                .for_each(|(log, count)| drop(self.lines("apache", log, *count)))
-        });
-        self.ask(self.saker(), requests, || {
-            piped
-                .iter()
-                .for_each(|(log, count)| drop(self.lines("saker", log, *count)))
-        });
+        for (server, running) in [("apache", Some(running)), ("saker", None)] {
+            let running = running.unwrap_or_else(|| self.saker());
+            self.ask(running, requests, || {
+                logs.iter()
+                    .for_each(|(log, count)| drop(self.lines(server, log, *count)))
+            });
+        }
     }
 
     fn saker(&self) -> ServerProcess {
@@ -118,7 +117,7 @@ impl Site {
         });
     }
 
-    /// `settle`: before it is stopped, because apache2 ends its log programs at once.
+    /// `settle`: before it is stopped.
     fn ask(&self, server: ServerProcess, requests: &[String], settle: impl Fn()) {
         let mut client = None;
         for request in requests {
@@ -272,18 +271,25 @@ fn every_item_says_the_same() {
         LogFormat \"plainly %r %>s %t\"\nTransferLog {log}/transfer.log\n";
     let site = Site::new("apache-logs", conf, FILES);
     let requests = requests();
-    site.run(&requests, &[]);
-    for log in [
+    let same = [
         "paths.log",
         "status.log",
         "fields.log",
         "variables.log",
         "files.log",
         "plain.log",
-    ] {
+    ];
+    let alike = ["times.log", "transfer.log"];
+    let logs: Vec<_> = same
+        .iter()
+        .chain(&alike)
+        .map(|log| (*log, requests.len()))
+        .collect();
+    site.run(&requests, &logs);
+    for log in same {
         site.compare(log, requests.len(), as_it_is);
     }
-    for log in ["times.log", "transfer.log"] {
+    for log in alike {
         site.compare(log, requests.len(), without_numbers);
     }
 }
@@ -308,7 +314,7 @@ fn which_requests_and_which_logs() {
         .map(|request| request.replace("www.test:81", "two.test"))
         .collect();
     all.extend(others);
-    site.run(&all, &[("piped.log", 21), ("teed.log", 21)]);
+    site.run(&all, LINES);
     for (log, count) in LINES {
         site.compare(log, *count, as_it_is);
     }
@@ -411,7 +417,7 @@ fn error_logs_have_the_format_that_is_wanted() {
         get("/closed/b", "Referer: http://seen/\r\nUser-Agent: x\r\n"),
         get("/page.html", ""),
     ];
-    site.run(&requests, &[]);
+    site.run(&requests, &[("ids.log", requests.len())]);
     let of =
         |server: &str| fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap();
     let (apache, saker) = (of("apache"), of("saker"));
@@ -448,7 +454,7 @@ fn clients_go_by_their_names() {
         ask("off.test", "/sub/a.txt"),
         ask("other.test", "/page.html"),
     ];
-    site.run(&requests, &[]);
+    site.run(&requests, &[("names.log", requests.len())]);
     site.compare("names.log", requests.len(), as_it_is);
     assert!(
         site.lines("saker", "names.log", 4)
