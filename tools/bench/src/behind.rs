@@ -127,7 +127,7 @@ fn php(work: &Path, core: Option<usize>) -> Result<Program, String> {
         ""
     };
     let text = format!(
-        "[global]\nerror_log = {0}/php-fpm.log\ndaemonize = no\n[www]\n{user}listen = {1}\nlisten.backlog = 1024\npm = static\n\
+        "[global]\nerror_log = {0}/php-fpm.log\ndaemonize = no\n[www]\n{user}listen = {1}\nlisten.mode = 0666\nlisten.backlog = 1024\npm = static\n\
          pm.max_children = {CHILDREN}\npm.max_requests = 0\n",
         work.display(),
         socket.display()

@@ -13,7 +13,7 @@ use crate::{
     test_env::TestEnv,
 };
 use saker_testkit::{
-    KEPT, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port,
+    KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port,
 };
 use std::{env, fs, io, net::SocketAddr, process::Command};
 
@@ -91,6 +91,20 @@ impl Subject {
                     .arg("run")
                     .arg("-c")
                     .arg(configure(test_env, port, Some(feature))?);
+            }
+            Subject::SakerByFileOf(peer) => {
+                let (language, file) = if peer == Peer::Nginx {
+                    ("--nginx", "saker-nginx.conf")
+                } else {
+                    ("--apache", "saker-httpd.conf")
+                };
+                let file = test_env.work.join(file);
+                // Saker does not stay root, which the peers do to read any folder.
+                let text = peer.configuration(setting(test_env, port));
+                fs::write(&file, text.replace("user root;", ""))?;
+                command.arg("run").args(["--workers", "1", language]);
+                command.arg(file);
+                command.arg("--state-dir").arg(test_env.work.join("state"));
             }
             Subject::Peer(peer) => return peer.command(setting(test_env, port)),
             Subject::Outside(outside) => return outside.command(setting(test_env, port)),

@@ -19,6 +19,8 @@ pub enum Subject {
     /// From a configuration file that is the same but for the feature.
     SakerWithout(Feature),
     SakerWith(Feature),
+    /// By the file that the peer runs by.
+    SakerByFileOf(Peer),
     Peer(Peer),
     /// One that the user brings.
     Outside(Outside),
@@ -34,6 +36,7 @@ impl Subject {
                 | Subject::SakerHttp2
                 | Subject::SakerWith(_)
                 | Subject::SakerWithout(_)
+                | Subject::SakerByFileOf(_)
         )
     }
 }
@@ -46,6 +49,7 @@ impl fmt::Display for Subject {
             Subject::SakerHttp2 => f.write_str("saker, HTTP/2"),
             Subject::SakerWithout(feature) => write!(f, "saker, {feature} off"),
             Subject::SakerWith(feature) => write!(f, "saker, {feature} on"),
+            Subject::SakerByFileOf(peer) => write!(f, "saker by {peer}'s file"),
             Subject::Peer(peer) => peer.fmt(f),
             Subject::Outside(outside) => outside.fmt(f),
             Subject::Floor => f.write_str("bare tokio loop"),

@@ -9,6 +9,7 @@ mod b1;
 mod b3;
 mod b4;
 mod b5;
+mod files;
 mod noise;
 mod plain;
 mod shop;
@@ -16,4 +17,11 @@ mod shop;
 use crate::row::Row;
 
 /// In the order of the report.
-pub const ALL: &[&[Row]] = &[noise::ROWS, b1::ROWS, b3::ROWS, b4::ROWS, b5::ROWS];
+pub const ALL: &[&[Row]] = &[
+    noise::ROWS,
+    b1::ROWS,
+    b3::ROWS,
+    b4::ROWS,
+    b5::ROWS,
+    files::ROWS,
+];

@@ -47,7 +47,7 @@ pub fn bars(outcome: &Outcome<'_>) -> String {
 
 fn kind(subject: Subject) -> &'static str {
     match subject {
-        Subject::Saker | Subject::SakerWith(_) => "own",
+        Subject::Saker | Subject::SakerWith(_) | Subject::SakerByFileOf(_) => "own",
         subject if subject.is_saker() => "own-too",
         Subject::Floor => "floor",
         _ => "peer",

@@ -43,9 +43,10 @@ const QUICK: [&str; 10] = [
 /// In a whole run besides the comparisons, which have rows of their own for small files, images,
 /// films, PHP and kept pages.
 #[rustfmt::skip]
-const FURTHER: [&str; 16] = [
+const FURTHER: [&str; 20] = [
     "log", "rewrite", "permalinks", "proxy-1k", "proxy-1m", "cached-gzip", "idle", "h2-100x10", "h2-page40",
-    "tls-handshake", "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3",
+    "tls-handshake", "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3", "nginx-conf-php",
+    "nginx-conf-proxy", "apache-conf-php", "apache-conf-proxy",
 ];
 
 /// Rows over links that take half an hour by themselves, or were not published: in runs that have

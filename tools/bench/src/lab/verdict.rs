@@ -202,7 +202,10 @@ fn is_switch(row: &Row) -> bool {
 
 /// The one that the row is about.
 fn is_own(subject: Subject) -> bool {
-    matches!(subject, Subject::Saker | Subject::SakerWith(_))
+    matches!(
+        subject,
+        Subject::Saker | Subject::SakerWith(_) | Subject::SakerByFileOf(_)
+    )
 }
 
 fn sort(figures: &mut [Figure<'_>], measure: Measure) {
