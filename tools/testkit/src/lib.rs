@@ -22,6 +22,7 @@ mod process_figures;
 mod readiness;
 mod require;
 pub mod saker;
+mod standard_error;
 mod system_calls;
 mod temp_dir;
 mod wait;

@@ -7,22 +7,22 @@
 use crate::{
     process_figures::{ProcessTree, pid_of},
     readiness::Sign,
+    standard_error::StandardError,
     wait::poll,
 };
 pub use rustix::process::Signal;
 use rustix::process::{Resource, Rlimit, getrlimit, kill_process, setrlimit};
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Read},
+    io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::Range,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicU16, Ordering},
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -39,9 +39,7 @@ const PORT_ATTEMPTS: usize = 3;
 pub struct ServerProcess {
     child: Child,
     address: SocketAddr,
-    stderr: Arc<Mutex<Vec<u8>>>,
-    /// Reads standard error until it is closed.
-    reader: Option<JoinHandle<()>>,
+    stderr: Option<StandardError>,
 }
 
 /// Stops a process, and returns when none of its threads runs any more: the signal is for one of
@@ -190,17 +188,11 @@ impl ServerProcess {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
-        let stderr = Arc::new(Mutex::new(Vec::new()));
-        let reader = child.stderr.take().map(|pipe| {
-            let into = Arc::clone(&stderr);
-            // Ends by itself when the last process that holds the pipe is gone.
-            thread::spawn(move || drain(pipe, &into))
-        });
+        let stderr = child.stderr.take().map(StandardError::of).transpose()?;
         Ok(ServerProcess {
             child,
             address,
             stderr,
-            reader,
         })
     }
 
@@ -214,8 +206,8 @@ impl ServerProcess {
 
     /// Returns what it has written to standard error so far.
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner))
-            .into_owned()
+        let text = |stderr: &StandardError| stderr.text(self.pid());
+        self.stderr.as_ref().map(text).unwrap_or_default()
     }
 
     /// Waits until standard error contains `text`.
@@ -323,7 +315,7 @@ impl ServerProcess {
     }
 
     fn is_stderr_closed(&self) -> bool {
-        self.reader.as_ref().is_none_or(JoinHandle::is_finished)
+        self.stderr.as_ref().is_none_or(StandardError::is_finished)
     }
 
     fn complaint(&self, what: &str) -> io::Error {
@@ -342,19 +334,11 @@ impl Drop for ServerProcess {
     }
 }
 
-fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>) {
-    let mut chunk = [0; 4096];
-    while let Ok(count @ 1..) = pipe.read(&mut chunk) {
-        into.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend_from_slice(&chunk[..count]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::TempDir;
+    use std::thread;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
