@@ -43,6 +43,11 @@ impl Deadline {
         }
     }
 
+    /// Its time; the greatest there is if it is not armed.
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms.get()
+    }
+
     pub fn is_over(&self) -> bool {
         self.over.get()
     }

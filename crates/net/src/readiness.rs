@@ -1,13 +1,13 @@
 //! The event loop's readiness state for a descriptor that is read elsewhere.
 //!
-//! Called by: workers, to detect changed files.
+//! Called by: workers, to detect changed files; `idle_streams`, which waits for it.
 //! Caveat: the result is as of the loop's last poll, which reported everything that had happened
 //! before it; a check costs one load.
-//! Out of scope: waiting; no task is woken for it.
 
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    task::{Context, Poll, ready},
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -24,6 +24,12 @@ impl Readiness {
         #[allow(unsafe_code)]
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? };
         Ok(Readiness(fd))
+    }
+
+    /// Waits until it is readable. To be followed by reading until there is nothing left.
+    pub fn poll_take(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.0.poll_read_ready(cx))?.clear_ready();
+        Poll::Ready(Ok(()))
     }
 
     /// True if it has become readable since the last call that said so. To be followed by reading

@@ -93,6 +93,14 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Takes the connection off the event loop.
+    pub fn deregister(self) -> io::Result<RawStream> {
+        Ok(match self {
+            Stream::Tcp(stream) => RawStream::new(stream.into_std()?.into(), Family::Tcp),
+            Stream::Unix(stream) => RawStream::new(stream.into_std()?.into(), Family::Unix),
+        })
+    }
+
     /// `Ready(Ok(0))` is the end of stream (given a buffer that isn't empty). Offer a buffer larger
     /// than what is expected: only a short read saves the extra recv that would find the socket
     /// empty.

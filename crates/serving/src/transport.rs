@@ -136,6 +136,10 @@ impl Transport {
         Transport::Plain(Socket::new(stream))
     }
 
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Transport::Plain(_))
+    }
+
     /// Origin of the bytes of the last read.
     pub fn origin(&self) -> ReadOrigin {
         let by_wake_up = match self {

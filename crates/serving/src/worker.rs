@@ -16,7 +16,7 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
-use saker_net::{deadlines::Deadlines, program::Spawner};
+use saker_net::{IdleStreams, RawStream, deadlines::Deadlines, program::Spawner};
 use saker_page_cache::Share;
 use saker_pipeline::{Bounds, Generation, Loggers, RouteCache, Services};
 use saker_telemetry::{Counters, Metric};
@@ -36,6 +36,15 @@ pub enum Draining {
     All,
 }
 
+/// A connection that waits for its client without a task.
+pub trait IdleConnection {
+    /// The client has sent something, or has left.
+    fn resume(self: Box<Self>, stream: RawStream);
+
+    /// The metric by which it is counted if it has to end now; may bring its deadline forward.
+    fn end(&mut self, until_ms: &mut u64, now_ms: u64) -> Option<Metric>;
+}
+
 pub struct Worker {
     pub index: usize,
     pub shared: Arc<Shared>,
@@ -47,6 +56,8 @@ pub struct Worker {
     pub route_cache: RefCell<RouteCache>,
     pub buffers: RefCell<Buffers>,
     pub deadlines: Rc<Deadlines>,
+    /// Must be emptied before the worker ends: what is in it refers to the worker.
+    pub idle: IdleStreams<Box<dyn IdleConnection>>,
     pub common_headers: RefCell<CommonHeaderSets>,
     pub draining: Cell<Draining>,
     /// Another process serves from the same sockets.
@@ -79,6 +90,7 @@ impl Worker {
             counters,
             buffers: RefCell::default(),
             deadlines,
+            idle: IdleStreams::default(),
             common_headers: RefCell::new(CommonHeaderSets::new(
                 &generation.model.server.server_field,
             )),
@@ -92,6 +104,26 @@ impl Worker {
     /// Loggers of the newest generation; responses in progress hold on to those they began with.
     pub fn loggers(&self) -> Rc<Loggers> {
         Rc::clone(&self.services.borrow().loggers)
+    }
+
+    /// Wakes every connection, so that each looks at what has changed around it: draining, bans.
+    pub(crate) fn wake_all(&self) {
+        self.deadlines.wake_all();
+        self.end_idle(|_| true);
+    }
+
+    /// Ends those idle connections of a kind that have to end.
+    pub(crate) fn end_idle(&self, is_looked_at: impl Fn(u64) -> bool) {
+        let now_ms = saker_net::clock::turn_ms();
+        let ended = self.idle.take_if(|idle| {
+            let metric = is_looked_at(idle.until_ms)
+                .then(|| idle.value.end(&mut idle.until_ms, now_ms))
+                .flatten();
+            metric
+                .inspect(|metric| self.counters.increment(*metric))
+                .is_some()
+        });
+        ended.for_each(drop);
     }
 
     pub(crate) fn flush_logs(&self) {
@@ -163,6 +195,8 @@ impl Worker {
             .set(Metric::ResourceCacheEntries, routes.len() as u64);
         self.counters
             .set(Metric::ResourceCacheBytes, routes.memory_bytes() as u64);
+        self.counters
+            .set(Metric::ConnectionsIdle, self.idle.len() as u64);
         // Process-wide gauges, published by one worker.
         if self.index == 0 {
             self.counters

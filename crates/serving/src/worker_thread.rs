@@ -12,10 +12,10 @@ use crate::{
     shared::Shared,
     stream,
     tls_state::TlsState,
-    worker::{Draining, Worker},
+    worker::{Draining, IdleConnection, Worker},
 };
 use saker_config::model::Address;
-use saker_net::{BoundSocket, BoundUdp, Ticker, deadlines::TICK_MS, jobs};
+use saker_net::{BoundSocket, BoundUdp, IdleStream, Ticker, deadlines::TICK_MS, jobs};
 use saker_page_cache::warm::{
     WarmJob,
     run::{self, WarmContext},
@@ -154,6 +154,7 @@ fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
 async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Command>) {
     let worker = Rc::new(worker);
     let ticking = tokio::task::spawn_local(tick(Rc::clone(&worker), ticker));
+    let waking = tokio::task::spawn_local(wake(Rc::clone(&worker)));
     let mut state = ThreadState {
         worker: Rc::clone(&worker),
         listeners: Vec::new(),
@@ -168,7 +169,15 @@ async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Co
         }
     }
     ticking.abort();
+    waking.abort();
+    worker.idle.take_if(|_| true).for_each(drop);
     worker.flush_logs();
+}
+
+/// Idle connections go on when their clients do.
+async fn wake(worker: Rc<Worker>) {
+    let resume = |idle: IdleStream<Box<dyn IdleConnection>>| idle.value.resume(idle.stream);
+    worker.idle.run(resume).await;
 }
 
 /// Time limits, batched log lines and the sweep of outdated cached routes.
@@ -177,9 +186,9 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
     while ticker.tick().await.is_ok() {
         saker_net::clock::begin_turn();
         ticks += 1;
-        worker
-            .deadlines
-            .fire(saker_net::clock::monotonic_ns() / 1_000_000);
+        let now_ms = saker_net::clock::monotonic_ns() / 1_000_000;
+        worker.deadlines.fire(now_ms);
+        worker.end_idle(|until_ms| until_ms <= now_ms);
         if ticks.is_multiple_of(1000 / TICK_MS) {
             worker.flush_logs();
             worker.publish_resource_counts();
@@ -244,14 +253,14 @@ impl ThreadState {
             }
             Command::Watch(is_on) => worker.watch(is_on),
             Command::ForgetRoutes => worker.forget_routes(),
-            Command::LookAtBans => worker.deadlines.wake_all(),
+            Command::LookAtBans => worker.wake_all(),
             Command::WindDown => self.wind_down(),
             Command::Drain => {
                 worker.draining.set(Draining::All);
                 self.unlisten(None);
                 self.unlisten_quic(None);
                 self.unlisten_datagrams(None);
-                self.worker.deadlines.wake_all();
+                self.worker.wake_all();
             }
             Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
             Command::Stop => self
@@ -266,7 +275,7 @@ impl ThreadState {
         self.quic_listeners
             .iter()
             .for_each(|listener| listener.look());
-        self.worker.deadlines.wake_all();
+        self.worker.wake_all();
     }
 
     fn warm(&self, job: &Arc<WarmJob>, at_a_time: usize) {

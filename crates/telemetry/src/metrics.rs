@@ -49,6 +49,8 @@ macro_rules! metrics {
 metrics! {
     ConnectionsAccepted Counter "connections_accepted_total" "" "connections" "Connections accepted.";
     ConnectionsOpen Gauge "connections_open" "" "connections" "Connections open now.";
+    ConnectionsIdle Gauge "connections_idle" "" "connections"
+        "Plain HTTP/1 connections that have waited for their clients for more than a quarter of a second.";
     ClosedByServer Counter "connections_closed_total" "reason=\"done\"" "connections" "Connections closed, by reason.";
     ClosedByClient Counter "connections_closed_total" "reason=\"client_gone\"" "connections" "Connections closed, by reason.";
     ClosedIdle Counter "connections_closed_total" "reason=\"idle_timeout\"" "connections" "Connections closed, by reason.";

@@ -92,20 +92,7 @@ impl Subject {
                     .arg("-c")
                     .arg(configure(test_env, port, Some(feature))?);
             }
-            Subject::SakerByFileOf(peer) => {
-                let (language, file) = if peer == Peer::Nginx {
-                    ("--nginx", "saker-nginx.conf")
-                } else {
-                    ("--apache", "saker-httpd.conf")
-                };
-                let file = test_env.work.join(file);
-                // Saker does not stay root, which the peers do to read any folder.
-                let text = peer.configuration(setting(test_env, port));
-                fs::write(&file, text.replace("user root;", ""))?;
-                command.arg("run").args(["--workers", "1", language]);
-                command.arg(file);
-                command.arg("--state-dir").arg(test_env.work.join("state"));
-            }
+            Subject::SakerByFileOf(peer) => by_file_of(&mut command, peer, test_env, port)?,
             Subject::Peer(peer) => return peer.command(setting(test_env, port)),
             Subject::Outside(outside) => return outside.command(setting(test_env, port)),
             Subject::Floor => {
@@ -251,6 +238,28 @@ fn by_configuration(command: &mut Command, test_env: TestEnv<'_>, port: u16) -> 
     );
     fs::write(&file, text)?;
     command.arg("run").arg("-c").arg(file);
+    Ok(())
+}
+
+/// By the configuration of a peer as it is, but for the user: Saker does not stay root, which the
+/// peers do to read any folder.
+fn by_file_of(
+    command: &mut Command,
+    peer: Peer,
+    test_env: TestEnv<'_>,
+    port: u16,
+) -> io::Result<()> {
+    let (language, file) = if peer == Peer::Nginx {
+        ("--nginx", "saker-nginx.conf")
+    } else {
+        ("--apache", "saker-httpd.conf")
+    };
+    let file = test_env.work.join(file);
+    let text = peer.configuration(setting(test_env, port));
+    fs::write(&file, text.replace("user root;", ""))?;
+    command.arg("run").args(["--workers", "1", language]);
+    command.arg(file);
+    command.arg("--state-dir").arg(test_env.work.join("state"));
     Ok(())
 }
 

@@ -97,7 +97,7 @@ fn lock(read: &Mutex<Reading>) -> MutexGuard<'_, Reading> {
     read.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whoever logs wakes the thread before going on, and it sleeps only when nothing is left.
+/// A thread that logs wakes this one before it goes on, and this one sleeps only when nothing is left.
 fn has_lines_to_write(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     threads.into_iter().flatten().flatten().any(|thread| {

@@ -54,6 +54,7 @@ mod http2_limits;
 mod http3;
 mod http3_clients;
 mod identity;
+mod idle_connections;
 mod kept_decisions;
 mod links;
 mod listener_settings;

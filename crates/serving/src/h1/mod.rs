@@ -10,6 +10,7 @@
 mod connection;
 mod dispatch;
 mod head;
+mod idle;
 mod inbound;
 mod outgoing;
 mod reply;

@@ -5,6 +5,7 @@
 
 use super::{
     connection::Connection,
+    idle,
     step::{DispatchRequest, Step},
     tunnel,
 };
@@ -25,6 +26,8 @@ enum End {
     /// It goes on as something else.
     Continued(Pin<Box<dyn Future<Output = ()>>>),
     Closed(Cause),
+    /// It waits without a task, until a time.
+    Idle(u64),
 }
 
 impl Connection {
@@ -42,6 +45,11 @@ impl Connection {
                     return rest.await;
                 }
                 End::Closed(cause) => cause,
+                End::Idle(until_ms) => {
+                    let (session, io) = self.hand_over();
+                    drop(self);
+                    return idle::wait(session, io, until_ms);
+                }
             };
             self.session.worker.counters.increment(cause.metric());
             if cause.lingers() {
@@ -77,6 +85,7 @@ impl Connection {
         Err(match step {
             Step::Dispatch(request) => return Ok(request),
             Step::Close(cause) => End::Closed(cause),
+            Step::Idle(until_ms) => End::Idle(until_ms),
             Step::Http2(beginning) => {
                 let (session, io) = self.hand_over();
                 End::Continued(Box::pin(h2::run(session, io, beginning)))

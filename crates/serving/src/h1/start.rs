@@ -6,6 +6,7 @@
 
 use super::{
     connection::Connection,
+    idle,
     inbound::{self, Next},
     step::Sending,
 };
@@ -15,9 +16,10 @@ use crate::{
     io::Io,
     request::{Cause, Session},
     transport::Transport,
+    worker::IdleConnection,
 };
 use saker_net::RawStream;
-use saker_telemetry::{Metric, error_log, message};
+use saker_telemetry::Metric;
 use std::rc::Rc;
 
 /// Runs a connection that is on the event loop to its end.
@@ -29,9 +31,24 @@ pub fn run(session: Session, io: Io) -> impl Future<Output = ()> {
     connection.run()
 }
 
-/// Serves bytes that have already arrived; a response that fits the socket and ends the connection
-/// needs no task.
-pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigin) {
+/// Serves bytes that have already arrived. A response that fits the socket needs no task: the
+/// connection ends with it, or waits without one.
+pub fn first_read(session: Session, stream: RawStream, origin: ReadOrigin) {
+    read_and_serve(session, stream, origin, true);
+}
+
+impl IdleConnection for Session {
+    /// Its client may go on to ask, so it gets a task.
+    fn resume(self: Box<Self>, stream: RawStream) {
+        read_and_serve(*self, stream, ReadOrigin::Unknown, false);
+    }
+
+    fn end(&mut self, until_ms: &mut u64, now_ms: u64) -> Option<Metric> {
+        idle::end(self, until_ms, now_ms)
+    }
+}
+
+fn read_and_serve(mut session: Session, stream: RawStream, mut origin: ReadOrigin, is_first: bool) {
     let worker = Rc::clone(&session.worker);
     let mut buffers = worker.buffers.borrow_mut();
     let Buffers {
@@ -72,13 +89,15 @@ pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigi
         return worker.counters.increment(Metric::ClosedByServer);
     }
     let rest = read[next.rest().min(bytes)..bytes].to_vec();
+    let is_answered = bytes > 0 && rest.is_empty() && written == out.len();
+    let waits = is_answered && matches!(next, Next::Read { .. });
+    if is_first && waits && !session.is_draining() {
+        drop(buffers);
+        return idle::wait_from_now(session, stream);
+    }
     let stream = match stream.register() {
         Ok(stream) => stream,
-        Err(error) => {
-            let client = &*session.client;
-            error_log::log_about(&message::CONNECTION_FAILED, client, format_args!("{error}"));
-            return worker.counters.increment(Metric::ClosedError);
-        }
+        Err(error) => return idle::failed(&session, &error),
     };
     let mut connection = Connection::new(session, Io::new(Transport::plain(stream), rest));
     if let Some(step) = connection.take(next, out, written) {

@@ -79,6 +79,8 @@ pub enum Step {
     /// The client switches to a protocol that only it and the other end know.
     Tunnel(Box<TunnelStart>),
     Close(Cause),
+    /// The connection waits without a task, until a time.
+    Idle(u64),
 }
 
 impl From<Step> for Then {
@@ -88,6 +90,7 @@ impl From<Step> for Then {
             Step::Http2(beginning) => Then::Http2(beginning),
             Step::Tunnel(beginning) => Then::Tunnel(beginning),
             Step::Close(cause) => Then::Close(cause),
+            Step::Idle(_) => Then::Continue,
         }
     }
 }

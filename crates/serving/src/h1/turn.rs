@@ -7,6 +7,7 @@
 
 use super::{
     connection::Connection,
+    idle::{FIRST_REQUEST_MS, WITH_TASK_MS},
     inbound::{self, Next},
     outgoing::SendError,
     step::{Sending, Step, Then},
@@ -26,10 +27,6 @@ use std::{
 
 /// Turns of a busy connection before other tasks get theirs.
 const TURNS_MAX: usize = 16;
-
-/// Timeout of the first request on a connection that arrived just before the server closed its
-/// listeners.
-const FIRST_REQUEST_MS: u64 = 1000;
 
 impl Connection {
     /// Runs until a request has to be dispatched, the connection ends, or it has to wait.
@@ -198,7 +195,8 @@ impl Connection {
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
         let partial = !self.io.borrow().input.is_empty();
         if self.deadline.is_over() {
-            return Poll::Ready(self.over(partial));
+            let step = self.idle_from_now(partial).or_else(|| self.over(partial));
+            return Poll::Ready(step);
         }
         if self.session.is_banned() {
             return Poll::Ready(Some(Step::Close(Cause::Banned)));
@@ -216,9 +214,15 @@ impl Connection {
         }
         let services = self.session.worker.services.borrow();
         match (partial, self.in_head) {
-            (false, _) => self
-                .deadline
-                .arm(now_ms + self.session.idle_timeout_ms(&services.generation)),
+            (false, _) => {
+                let limit_ms = self.session.idle_timeout_ms(&services.generation);
+                let with_task_ms = if self.io.borrow().transport.is_plain() {
+                    limit_ms.min(WITH_TASK_MS)
+                } else {
+                    limit_ms
+                };
+                self.deadline.arm(now_ms + with_task_ms);
+            }
             // The limit is for the whole head, so more of it does not move it.
             (true, false) => self
                 .deadline
@@ -228,6 +232,17 @@ impl Connection {
         self.in_head = partial;
         self.deadline.register(cx);
         Poll::Pending
+    }
+
+    /// The idle connection waits on without a task if its limit is not over yet.
+    fn idle_from_now(&mut self, partial: bool) -> Option<Step> {
+        if partial || self.session.is_draining() || !self.io.borrow().transport.is_plain() {
+            return None;
+        }
+        let services = self.session.worker.services.borrow();
+        let limit_ms = self.session.idle_timeout_ms(&services.generation);
+        let since_ms = self.deadline.at_ms().saturating_sub(WITH_TASK_MS);
+        (limit_ms > WITH_TASK_MS).then(|| Step::Idle(since_ms + limit_ms))
     }
 
     /// True if an incomplete head has a whole request line.
