@@ -169,10 +169,12 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// Evaluates until it is true. A page that is going away gives no value.
+    /// Evaluates until it is true of a whole page. One that is going away gives no value, and one that
+    /// is still read may lack its rest.
     pub fn wait_for(&mut self, condition: &str) {
         let guarded = format!(
-            "(() => {{ try {{ return Boolean({condition}); }} catch (error) {{ return false; }} }})()"
+            "(() => {{ try {{ return document.readyState === 'complete' && Boolean({condition}); }} \
+             catch (error) {{ return false; }} }})()"
         );
         let held = poll(PATIENCE, || (self.evaluate(&guarded) == true).then_some(()));
         if held.is_none() {

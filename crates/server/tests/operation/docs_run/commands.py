@@ -97,8 +97,10 @@ def stop_unit(name):
 
 def has_ended(pid):
     try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
+        is_zombie = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
+        # The last of its threads closes its sockets.
+        return is_zombie and len(os.listdir(f"/proc/{pid}/task")) <= 1
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

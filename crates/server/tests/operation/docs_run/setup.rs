@@ -202,15 +202,19 @@ fn end_all() {
             .args(words)
             .stderr(Stdio::null())
             .status();
-        left.iter().all(|pid| is_gone(*pid))
+        // Some may have been started meanwhile.
+        left.iter().chain(&others()).all(|pid| is_gone(*pid))
     });
 }
 
-/// Ended, or a child of the test that is not asked for its status.
+/// Ended with all its threads, the last of which closes its sockets; or a child of the test that is not
+/// asked for its status.
 fn is_gone(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| {
-        stat.rsplit(')')
-            .next()
-            .is_some_and(|rest| rest.trim_start().starts_with('Z'))
-    })
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads <= 1
+        && fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| {
+            stat.rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.trim_start().starts_with('Z'))
+        })
 }
