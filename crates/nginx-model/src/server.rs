@@ -9,7 +9,7 @@ use crate::{
     modules::{
         cache,
         limits::Zone,
-        listen::AddressServers,
+        listen::{AddressServers, ServerNames},
         log::Formats,
         maps::{NameTable, Tables},
         upstream::Group,
@@ -32,6 +32,8 @@ use std::{
 pub struct Server {
     /// The first name; empty if there is none.
     pub name: Box<str>,
+    /// All names, for `valid_referers server_names`.
+    pub names: ServerNames,
     pub locations: LocationTree,
     /// Locations `@name`, by their names with the `@`.
     pub named: HashMap<Box<str>, Arc<Location>>,
