@@ -502,6 +502,7 @@ fn access_log(
         condition: Some(LogCondition::Decided(number)),
         rotation: None,
         mask: Arc::default(),
+        is_immediate: !log.is_buffered,
         origin: origin.clone(),
     })
 }

@@ -339,18 +339,19 @@ pub fn report_failure(source: &Source, text: &str) -> bool {
 
 fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
     let loaded = load_nginx(&input);
+    let role = saker_broker::role();
     let unknown = machine::unknown_identity(&loaded);
-    if loaded.report.has_errors() {
+    // Other processes of the server say what is wrong to the one that asked.
+    if loaded.report.has_errors() && role.is_none() {
         complain(&loaded, &input, true);
         return ExitCode::FAILURE;
     }
-    if let Some(first) = unknown.first() {
+    if let Some(first) = unknown.first().filter(|_| role.is_none()) {
         return failed_noting(&format!("[emerg] {first}"), &input);
     }
     // The broker, and the process that reads its grants, are this program with these arguments.
     prepare(&loaded.process);
     let in_foreground = !loaded.process.is_daemon || detach::is_detached();
-    let role = saker_broker::role();
     if in_foreground && role.is_none() {
         complain(&loaded, &input, false);
         HAS_WARNED.store(true, Ordering::Relaxed);

@@ -285,3 +285,76 @@ fn nginx_commands_say_alike_that_an_address_is_taken() {
     assert_eq!(lines(&saker.3), lines(&nginx.3));
     assert_eq!(lines(&nginx.3).len(), 2, "{nginx:?}");
 }
+
+/// A refused configuration is in the error log in nginx's words, and the access log has a line when
+/// its request is over; asked to quit, the server takes no connection while a request goes on.
+#[test]
+fn nginx_commands_reload_log_and_quit_alike() {
+    let commands = Commands::new("nginx-commands-quit");
+    let user = match rustix::process::geteuid().is_root() {
+        true => "user www-data;\n",
+        false => "",
+    };
+    let refused: Vec<String> = (0..2)
+        .map(|at| reload_and_quit(&commands, at, user))
+        .collect();
+    assert_eq!(refused[1], refused[0]);
+    assert!(refused[0].contains("[emerg] unknown directive \"retrun\" in "));
+}
+
+fn reload_and_quit(commands: &Commands, at: usize, user: &str) -> String {
+    let folder = commands.dir.join(format!("site{at}"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("slow"), vec![b'x'; 60_000]).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    let text = format!(
+        "daemon off;\n{user}error_log e.log info;\nevents {{ }}\nhttp {{\naccess_log a.log;\nserver {{ listen {address};\nlocation / {{ return 200 ok; }}\n\
+         location /slow {{ root {}; limit_rate 20k; }} }} }}\n",
+        folder.display()
+    );
+    fs::write(folder.join("c"), &text).unwrap();
+    let mut server = start(&commands.programs[at], &folder, "pid pid;");
+    let get = |path: &str| {
+        let mut client = saker_testkit::Client::connect(address).ok()?;
+        Some(client.get(path).ok()?.text())
+    };
+    wait_until("it answers", || get("/").is_some());
+    let signal = |name: &str| {
+        let sent = Command::new("kill")
+            .args([name, &server.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    fs::write(folder.join("c"), text.replace("return", "retrun")).unwrap();
+    signal("-HUP");
+    let mut line = String::new();
+    wait_until("the refusal is in the log", || {
+        let log = fs::read_to_string(folder.join("e.log")).unwrap_or_default();
+        line = log
+            .lines()
+            .find(|line| line.contains("[emerg]"))
+            .unwrap_or_default()
+            .to_owned();
+        !line.is_empty()
+    });
+    assert_eq!(get("/").as_deref(), Some("ok"));
+    assert!(get("/line").is_some());
+    // A line that waits for others comes a second later.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let log = fs::read_to_string(folder.join("a.log")).unwrap();
+    assert!(log.contains("GET /line "), "{log}");
+    let slow = std::thread::spawn(move || {
+        let mut client = saker_testkit::Client::connect(address).unwrap();
+        client.get("/slow").unwrap().body.len()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    signal("-QUIT");
+    wait_until("no connection is taken", || {
+        TcpStream::connect(address).is_err()
+    });
+    assert!(!slow.is_finished());
+    assert_eq!(slow.join().unwrap(), 60_000);
+    assert!(server.wait().unwrap().success());
+    let line = without_times(&line);
+    line.replace(&folder.display().to_string(), "{dir}")
+}
