@@ -207,6 +207,7 @@ fn serve_files(request: &mut Request<'_>) -> Content {
         Ok(found) if found.kind == Kind::Directory => slash(request, &path),
         Ok(found) if found.kind == Kind::File && is_post => answer(Status::METHOD_NOT_ALLOWED),
         Ok(found) if found.kind == Kind::File => {
+            files::settle_type(request, &path, &mapped.relative);
             request.exchange.routing.mapped = Some(mapped);
             Verdict::Pass.into()
         }
