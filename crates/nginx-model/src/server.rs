@@ -16,7 +16,7 @@ use crate::{
     },
     stream::Streams,
     values::Regex,
-    variables::{NamedVariable, Variable},
+    variables::{NamedVariable, Source, Variable},
 };
 use saker_config::model::{Address, Origin};
 use saker_telemetry::error_log::SiteLog;
@@ -176,6 +176,12 @@ impl Nginx {
             Some(number) => Some(Variable::Named(number)),
             None => Variable::known(name),
         }
+    }
+
+    /// Returns true if a variable has the values that scripts give it.
+    pub fn is_set_by_scripts(&self, number: usize) -> bool {
+        let named = self.variables.get(number);
+        named.is_some_and(|variable| matches!(variable.source, Source::Set))
     }
 
     /// Chooses the server of a request.

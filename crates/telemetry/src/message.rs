@@ -436,6 +436,8 @@ messages! {
         "Nothing: the lines are nginx's, for tools that wait for them.";
     NGINX_DAV_REFUSED "SK1512" "nginx" Error "a request to change files was refused"
         "Nothing, if intended; the line says what the client asked for.";
+    NGINX_USER_ID "SK1513" "nginx" Error "a cookie of `userid` is malformed, or was reset"
+        "Nothing, if `$uid_reset` asks for it; else a client made the cookie up.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"

@@ -19,6 +19,7 @@ mod nginx_caches;
 mod nginx_cases;
 mod nginx_commands;
 mod nginx_convert;
+mod nginx_cookies;
 mod nginx_core;
 mod nginx_edges;
 mod nginx_error_log;
