@@ -20,7 +20,7 @@ const PID_FILE: &str = "/run/nginx.pid";
 pub struct Process {
     pub user: Option<String>,
     pub group: Option<String>,
-    /// Where both stand.
+    /// The place of both in the configuration.
     pub user_origin: Option<Origin>,
     pub pid_file: PathBuf,
     pub is_daemon: bool,

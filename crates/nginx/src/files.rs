@@ -83,7 +83,7 @@ pub fn settle_type(request: &mut Request<'_>, path: &[u8], relative: &[u8]) {
     request.exchange.routing.settings = Arc::new(settings);
 }
 
-/// What stands behind the last dot of a path's last segment, which does not begin with it.
+/// The text behind the last dot of a path's last segment, which does not begin with it.
 fn ending(path: &[u8]) -> Option<&[u8]> {
     let name = path.rsplit(|byte| *byte == b'/').next()?;
     let at = name.iter().rposition(|byte| *byte == b'.')?;

@@ -22,7 +22,7 @@ use std::ops::Range;
 /// Larger offsets take eight bytes each; the index itself is far smaller than the margin.
 const SHORT_BYTES_MAX: u64 = u32::MAX as u64 - (256 << 20);
 
-/// Where a part begins.
+/// The beginning of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// All tracks begin at the key frame at or before the time.

@@ -26,7 +26,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 pub struct Streams {
     pub context: Rc<StreamContext>,
     logs: RefCell<Vec<LogBuffer>>,
-    /// Of a log: its lines are written at once.
+    /// For each log: its lines are written at once.
     are_immediate: Vec<bool>,
     counters: Arc<Counters>,
 }
