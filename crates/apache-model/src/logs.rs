@@ -119,6 +119,7 @@ impl HostLogs {
             });
             let format = self.format(log, server).into();
             AccessLog {
+                is_immediate: false,
                 target: log.target.clone(),
                 format,
                 is_items: true,

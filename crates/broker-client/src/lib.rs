@@ -253,6 +253,12 @@ impl Broker for BrokerClient {
             .map(drop)
     }
 
+    fn place_file(&self, path: &Path) -> io::Result<()> {
+        let path = std::path::absolute(path)?;
+        self.ask(&Request::PlaceFile { path }, &[], ANSWER_TIME_MAX)
+            .map(drop)
+    }
+
     fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }

@@ -36,6 +36,7 @@ pub enum Permit<'r> {
     BindUnix(&'r Path, u32),
     RemoveSocket(&'r Path),
     RemovePidFile(&'r Path),
+    PlacePidFile(&'r Path),
 }
 
 impl FileGrants {
@@ -110,7 +111,10 @@ impl FileGrants {
             (Request::RemoveFile { path }, []) if self.pid_files.contains(path) => {
                 Ok(Permit::RemovePidFile(path))
             }
-            (Request::RemoveFile { path }, []) => not_granted(path),
+            (Request::PlaceFile { path }, []) if self.pid_files.contains(path) => {
+                Ok(Permit::PlacePidFile(path))
+            }
+            (Request::RemoveFile { path } | Request::PlaceFile { path }, []) => not_granted(path),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }

@@ -8,10 +8,11 @@
 
 use crate::open::{Entry, Trust, find};
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, chmodat, openat, statat, unlinkat},
+    fs::{AtFlags, FileType, Mode, OFlags, chmodat, openat, renameat, statat, unlinkat},
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with},
 };
+use saker_net::privileged::beside;
 use std::{
     fs::File,
     io::{self, Read},
@@ -65,6 +66,24 @@ pub fn remove_socket(path: &Path) -> io::Result<()> {
 
 /// Removes a PidFile that still has this number in it.
 pub fn remove_pid_file(path: &Path, pid: u32) -> io::Result<()> {
+    let entry = entry_with_number(path, pid)?;
+    Ok(unlinkat(&entry.directory, &entry.name, AtFlags::empty())?)
+}
+
+/// Gives the file beside a PidFile its name, if it has this number in it.
+pub fn place_pid_file(path: &Path, pid: u32) -> io::Result<()> {
+    let entry = entry_with_number(&beside(path), pid)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(renameat(
+        &entry.directory,
+        &entry.name,
+        &entry.directory,
+        name,
+    )?)
+}
+
+/// Returns the place of a file that has this number in it.
+fn entry_with_number(path: &Path, pid: u32) -> io::Result<Entry> {
     let entry = find(path)?;
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -74,7 +93,7 @@ pub fn remove_pid_file(path: &Path, pid: u32) -> io::Result<()> {
         file.take(PID_BYTES_MAX).read_to_string(&mut text)?;
     }
     match text.trim().parse() == Ok(pid) {
-        true => Ok(unlinkat(&entry.directory, &entry.name, AtFlags::empty())?),
+        true => Ok(entry),
         false => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("{}: another server's", path.display()),
@@ -203,6 +222,12 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert_eq!(remove_pid_file(&path, 12).is_ok(), goes, "{text:?}");
             assert_eq!(path.exists(), !goes);
+        }
+        fs::remove_file(&path).unwrap();
+        for (text, goes) in [("13\n", false), ("12\n", true)] {
+            fs::write(root.join("pid.new"), text).unwrap();
+            assert_eq!(place_pid_file(&path, 12).is_ok(), goes, "{text:?}");
+            assert_eq!(path.exists(), goes);
         }
         fs::write(root.join("other"), "12").unwrap();
         fs::remove_file(&path).unwrap();

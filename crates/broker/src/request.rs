@@ -8,6 +8,7 @@
 //! | `Bind`         | `Listen` of that address and protocol          | one descriptor, a TCP or UDP socket of IPv4 or IPv6                      |
 //! | `BindUnix`     | `ListenUnix` of that path                      | one descriptor, a Unix stream socket; only root writes to the directory  |
 //! | `RemoveFile`   | a `ListenUnix` or `PidFile` so far             | a socket; a PidFile with the server's number in it                       |
+//! | `PlaceFile`    | a `PidFile`                                    | a file beside it with the server's number in it                          |
 //! | `PrepareGrants`| none is needed                                 | the configuration is read by a process of the broker's; replaces pending |
 //! | `CommitGrants` | none is needed                                 | pending grants are there                                                 |
 //! | `DiscardGrants`| none is needed                                 |                                                                          |
@@ -37,6 +38,7 @@ pub enum Request {
     Bind { address: SocketAddr },
     BindUnix { path: PathBuf, mode: u32 },
     RemoveFile { path: PathBuf },
+    PlaceFile { path: PathBuf },
     PrepareGrants,
     CommitGrants,
     DiscardGrants,
@@ -87,6 +89,10 @@ impl Request {
                 writer.number(5);
                 writer.text(path.as_os_str().as_bytes());
             }
+            Request::PlaceFile { path } => {
+                writer.number(9);
+                writer.text(path.as_os_str().as_bytes());
+            }
             Request::PrepareGrants => writer.number(6),
             Request::CommitGrants => writer.number(7),
             Request::DiscardGrants => writer.number(8),
@@ -126,6 +132,9 @@ impl Request {
             6 => Request::PrepareGrants,
             7 => Request::CommitGrants,
             8 => Request::DiscardGrants,
+            9 => Request::PlaceFile {
+                path: path(&mut reader)?,
+            },
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         reader.end().map(|()| request)

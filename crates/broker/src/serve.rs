@@ -270,6 +270,7 @@ impl Serving {
             }
             (Permit::RemoveSocket(path), _) => files::remove_socket(path)?,
             (Permit::RemovePidFile(path), _) => files::remove_pid_file(path, self.server)?,
+            (Permit::PlacePidFile(path), _) => files::place_pid_file(path, self.server)?,
             (Permit::Bind(_) | Permit::BindUnix(..), None) => {
                 return Err(io::ErrorKind::InvalidData.into());
             }

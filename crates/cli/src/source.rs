@@ -14,7 +14,7 @@ use saker_pipeline::FrontEnd;
 use std::{
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 #[derive(Clone, Debug)]
@@ -261,6 +261,9 @@ fn read_nginx(
     })
 }
 
+/// The process was root when it read its first configuration; it has changed its user at reloads.
+static STARTED_BY_ROOT: OnceLock<bool> = OnceLock::new();
+
 /// Prefix of Debian's package.
 pub const NGINX_PREFIX: &str = "/usr/share/nginx";
 
@@ -287,7 +290,7 @@ pub fn load_nginx_from(
         prefix,
         global: input.global.clone(),
         error_log: input.error_log.clone(),
-        is_root: crate::preflight::is_root(),
+        is_root: *STARTED_BY_ROOT.get_or_init(crate::preflight::is_root),
     };
     let mut loaded = saker_nginx::load(&setup, files);
     loaded.model.server.state_dir = apache_state::of_configuration(&file);

@@ -183,6 +183,7 @@ fn site(options: ServeOptions) -> Site {
     settings.cache = Arc::new(options.cache.clone());
     settings.htaccess = options.htaccess;
     let log = |target| AccessLog {
+        is_immediate: false,
         target,
         format: "combined".into(),
         is_items: false,

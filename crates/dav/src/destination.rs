@@ -61,8 +61,11 @@ fn is_this_host(exchange: &Exchange, authority: &[u8]) -> bool {
         .view()
         .known(KnownField::Host)
         .and_then(host::parse_authority);
+    let webdav = exchange.routing.settings.webdav_in_use();
+    let is_any_port_ours = webdav.is_some_and(|webdav| webdav.is_any_port_ours);
     let default_port = if exchange.client.secure { 443 } else { 80 };
     match (own, host::parse_authority(authority)) {
+        (Some(own), Some(other)) if is_any_port_ours => own.host.eq_ignore_ascii_case(other.host),
         (Some(own), Some(other)) => own.is_same(other, Some(default_port)),
         _ => false,
     }

@@ -14,7 +14,7 @@ mod times;
 mod writer;
 
 pub use atoms::{Atom, Atoms};
-pub use cut::cut;
+pub use cut::{Start, cut, cut_at};
 pub use movie::{Kind, Movie, Track};
 
 pub(crate) use chunks::{Chunk, chunks, joined};

@@ -47,6 +47,8 @@ pub trait Broker: Send + Sync + Debug {
     fn bind_unix(&self, socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<()>;
     /// Removes a socket's file, or a PidFile that has this process's number in it.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Gives a PidFile that was written beside its place ([`beside`]) its name.
+    fn place_file(&self, path: &Path) -> io::Result<()>;
     /// Says whether it can't be asked any more.
     fn has_ended(&self) -> bool;
 }
@@ -270,6 +272,19 @@ pub(crate) fn bind_unix(
 pub fn remove_file(path: &Path) -> io::Result<()> {
     or_broker(std::fs::remove_file(path), |broker| {
         broker.remove_file(path)
+    })
+}
+
+/// The file beside `path` that is to take its place.
+pub fn beside(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+/// Gives a file that was written beside its place its name: by the broker where the directory is
+/// root's.
+pub fn place_file(path: &Path) -> io::Result<()> {
+    or_broker(std::fs::rename(beside(path), path), |broker| {
+        broker.place_file(path)
     })
 }
 

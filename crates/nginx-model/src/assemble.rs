@@ -149,6 +149,8 @@ fn server_settings(process: &Process, setup: &Setup, core: &CoreConf) -> ServerS
             false => Workers::Count(process.workers.unwrap_or(1)),
         },
         user: match (&process.user, is_root) {
+            // The server keeps its rights, as nginx's workers would have them.
+            (Some(user), true) if user == "root" => None,
             (Some(user), true) => Some(user.clone()),
             (None, true) => Some("nobody".to_owned()),
             (_, false) => None,
@@ -500,6 +502,7 @@ fn access_log(
         condition: Some(LogCondition::Decided(number)),
         rotation: None,
         mask: Arc::default(),
+        is_immediate: !log.is_buffered,
         origin: origin.clone(),
     })
 }

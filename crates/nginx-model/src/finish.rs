@@ -55,6 +55,7 @@ impl Finisher<'_> {
         let outside = Arc::new(self.build(outside, LocationTree::default()));
         Server {
             name: draft.names.first.clone().unwrap_or_default(),
+            names: draft.names,
             locations: LocationTree::new(locations),
             named,
             outside,

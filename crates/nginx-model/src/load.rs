@@ -41,6 +41,12 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     support::report(&tree.directives, &mut report);
     let conf_prefix = setup.file.parent().unwrap_or(Path::new("/"));
     let mut process = Process::read(&tree.directives, &setup.prefix, &mut report);
+    for user in tree.directives.iter().filter(|one| one.name() == "user") {
+        if !setup.is_root {
+            let text = "the \"user\" directive makes sense only if the master process runs with super-user privileges, ignored";
+            report.warn(user, text, None);
+        }
+    }
     let mut reader = HttpReader::new(&mut report, &setup.prefix, conf_prefix);
     let blocks = |name: &'static str| {
         let all = tree.directives.iter();

@@ -12,6 +12,25 @@ use saker_telemetry::{
 };
 use std::{path::Path, sync::Arc};
 
+/// Levels, and areas of `debug`.
+const LEVELS: [&str; 15] = [
+    "emerg",
+    "alert",
+    "crit",
+    "error",
+    "warn",
+    "notice",
+    "info",
+    "debug",
+    "debug_core",
+    "debug_alloc",
+    "debug_mutex",
+    "debug_event",
+    "debug_http",
+    "debug_mail",
+    "debug_stream",
+];
+
 /// A log, with the level up to which it gets lines. `None`: above `error`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogTo {
@@ -28,11 +47,11 @@ impl LogTo {
     /// nginx's message.
     pub fn read(directive: &Directive, prefix: &Path) -> Result<LogTo, String> {
         let level = directive.arguments.get(1);
-        LogTo::new(
-            directive.argument(0),
-            level.map_or("error", |word| &word.text),
-            prefix,
-        )
+        let level = level.map_or("error", |word| &word.text);
+        if !LEVELS.contains(&level) {
+            return Err(format!("invalid log level \"{level}\""));
+        }
+        LogTo::new(directive.argument(0), level, prefix)
     }
 
     fn new(path: &str, level_name: &str, prefix: &Path) -> Result<LogTo, String> {

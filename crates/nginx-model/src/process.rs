@@ -3,10 +3,11 @@
 //! Called by: `load`, and the command line, which needs the process id's file.
 
 use crate::log_to::{self, LogTo};
-use crate::values::{flag, invalid, number_argument, size_argument, time_argument};
-use saker_config::model::Affinity;
+use crate::values::{flag, number_argument, size_argument, time_argument};
+use saker_config::model::{Affinity, Origin};
 use saker_nginx_syntax::{Directive, Report};
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,6 +20,8 @@ const PID_FILE: &str = "/run/nginx.pid";
 pub struct Process {
     pub user: Option<String>,
     pub group: Option<String>,
+    /// The place of both in the configuration.
+    pub user_origin: Option<Origin>,
     pub pid_file: PathBuf,
     pub is_daemon: bool,
     /// `None`: one.
@@ -55,6 +58,10 @@ impl Process {
         let events = directives
             .iter()
             .filter(|directive| directive.name() == "events");
+        refuse_duplicates(directives, report);
+        events
+            .clone()
+            .for_each(|events| refuse_duplicates(events.inside(), report));
         let inner = events.flat_map(|events| events.inside());
         for directive in directives.iter().chain(inner) {
             if let Err(message) = process.set(directive, prefix) {
@@ -86,29 +93,38 @@ impl Process {
             "user" => {
                 self.user = Some(text.to_owned());
                 self.group = directive.arguments.get(1).map(|word| word.text.clone());
+                self.user_origin = Some(Origin {
+                    line: directive.end_line,
+                    ..directive.origin()
+                });
             }
             "pid" => self.pid_file = prefix.join(text),
             "daemon" => self.is_daemon = flag(directive)?,
             "worker_processes" if text == "auto" => self.has_worker_per_core = true,
             "worker_processes" => {
-                self.workers = Some(
-                    text.parse()
-                        .ok()
-                        .filter(|count| *count > 0)
-                        .ok_or_else(|| "invalid value \"worker_processes\"".to_owned())?,
-                );
+                let count: Option<usize> = text.parse().ok();
+                let invalid = || "\"worker_processes\" directive invalid value".to_owned();
+                self.workers = Some(count.ok_or_else(invalid)?.max(1));
             }
             "worker_rlimit_nofile" => self.descriptors_max = Some(number_argument(directive)?),
             "worker_rlimit_core" => self.core_bytes_max = Some(size_argument(directive)?),
             "worker_rlimit_sigpending" => self.signals_max = Some(number_argument(directive)?),
             "worker_cpu_affinity" => self.affinity(directive)?,
             "worker_priority" => {
-                let priority = text.parse().ok().filter(|own| (-20..=20).contains(own));
-                self.priority = Some(priority.ok_or_else(|| invalid(directive, text))?);
+                let invalid = || "\"worker_priority\" directive invalid number".to_owned();
+                self.priority = Some(text.parse().map_err(|_| invalid())?);
             }
             "working_directory" => self.directory = Some(text.into()),
             "use" if text != "epoll" => return Err(format!("invalid event type \"{text}\"")),
-            "worker_connections" => self.connections = Some(number_argument(directive)?),
+            "worker_connections" => {
+                let invalid = |_| format!("invalid number \"{text}\"");
+                self.connections = Some(text.parse().map_err(invalid)?);
+            }
+            "timer_resolution" | "accept_mutex_delay" => time_argument(directive).map(drop)?,
+            "worker_aio_requests" => number_argument(directive).map(drop)?,
+            "debug_points" if !matches!(text, "stop" | "abort") => {
+                return Err(format!("invalid value \"{text}\""));
+            }
             "worker_shutdown_timeout" => {
                 self.shutdown_timeout_ms = Some(time_argument(directive)?);
             }
@@ -148,6 +164,29 @@ impl Process {
             (true, Some(mask)) => Affinity::Cores(mask.clone()),
             (false, None) => Affinity::Off,
             (false, Some(_)) => Affinity::Sets(self.cores.clone()),
+        }
+    }
+}
+
+/// Directives of the process that may stand several times.
+const REPEATED: [&str; 5] = [
+    "debug_connection",
+    "env",
+    "error_log",
+    "load_module",
+    "thread_pool",
+];
+
+fn refuse_duplicates(directives: &[Directive], report: &mut Report) {
+    let mut seen = HashSet::new();
+    for directive in directives {
+        let name = directive.name();
+        if !REPEATED.contains(&name) && !seen.insert(name) {
+            report.error(
+                directive,
+                format!("\"{name}\" directive is duplicate"),
+                None,
+            );
         }
     }
 }

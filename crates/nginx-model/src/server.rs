@@ -9,14 +9,14 @@ use crate::{
     modules::{
         cache,
         limits::Zone,
-        listen::AddressServers,
+        listen::{AddressServers, ServerNames},
         log::Formats,
         maps::{NameTable, Tables},
         upstream::Group,
     },
     stream::Streams,
     values::Regex,
-    variables::{NamedVariable, Variable},
+    variables::{NamedVariable, Source, Variable},
 };
 use saker_config::model::{Address, Origin};
 use saker_telemetry::error_log::SiteLog;
@@ -32,6 +32,8 @@ use std::{
 pub struct Server {
     /// The first name; empty if there is none.
     pub name: Box<str>,
+    /// All names, for `valid_referers server_names`.
+    pub names: ServerNames,
     pub locations: LocationTree,
     /// Locations `@name`, by their names with the `@`.
     pub named: HashMap<Box<str>, Arc<Location>>,
@@ -174,6 +176,12 @@ impl Nginx {
             Some(number) => Some(Variable::Named(number)),
             None => Variable::known(name),
         }
+    }
+
+    /// Returns true if a variable has the values that scripts give it.
+    pub fn is_set_by_scripts(&self, number: usize) -> bool {
+        let named = self.variables.get(number);
+        named.is_some_and(|variable| matches!(variable.source, Source::Set))
     }
 
     /// Chooses the server of a request.

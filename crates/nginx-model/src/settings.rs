@@ -16,8 +16,8 @@ use crate::{
     values::size,
 };
 use saker_config::model::{
-    CodedTags, Compression, CompressionCoding, EntityTagParts, Files, Media, PhpUse, Rate,
-    Settings, SymlinkPolicy, Underscores, WebDav,
+    CodedTags, Compression, CompressionCoding, EntityTagParts, Files, Media, Mp4Start, PhpUse,
+    Rate, Settings, SymlinkPolicy, Underscores, WebDav,
 };
 use saker_http::{conditional::DateRule, range::RangeRules};
 use std::sync::Arc;
@@ -57,6 +57,10 @@ fn media(conf: &HandlersConf) -> Media {
     Media {
         flv: conf.flv == Some(true),
         mp4: conf.mp4 == Some(true),
+        mp4_start: match conf.mp4_hides_key_frame {
+            Some(true) => Mp4Start::HiddenKeyFrame,
+            _ => Mp4Start::Sample,
+        },
         index_bytes_max: conf.mp4_index_bytes_max.unwrap_or(MP4_INDEX_BYTES_MAX),
         ..Media::default()
     }
@@ -69,6 +73,7 @@ fn webdav(conf: &HandlersConf) -> Option<Arc<WebDav>> {
         Arc::new(WebDav {
             is_on: true,
             file_mode: Some(conf.dav_mode.unwrap_or(0o600)),
+            is_any_port_ours: true,
             ..WebDav::default()
         })
     })

@@ -3,12 +3,19 @@
 //! Called by: `load`.
 //! Caveat: a directive that would close something, and is not honored, is an error.
 
-use saker_nginx_syntax::{Directive, Report, Support};
+use crate::values::flag;
+use saker_nginx_syntax::{Directive, Report, Support, is_flag};
 
 /// Reports directives without effect.
 pub fn report(directives: &[Directive], report: &mut Report) {
     for directive in directives {
         let name = directive.name();
+        if is_without_setter(directive)
+            && is_flag(name)
+            && let Err(message) = flag(directive)
+        {
+            report.error(directive, message, None);
+        }
         match directive.row.map(|row| row.support) {
             Some(Support::Unsupported(sentence)) if !is_off(directive) => {
                 let message = format!("`{name}` is not supported: {sentence}");
@@ -35,6 +42,14 @@ pub fn report(directives: &[Directive], report: &mut Report) {
         }
         self::report(directive.inside(), report);
     }
+}
+
+/// Its value is checked here, because nothing else reads it.
+fn is_without_setter(directive: &Directive) -> bool {
+    matches!(
+        directive.row.map(|row| row.support),
+        Some(Support::Internal(_) | Support::Accepted(_))
+    )
 }
 
 /// The end of nginx's warning about a directive that it no longer obeys.

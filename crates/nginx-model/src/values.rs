@@ -186,10 +186,8 @@ pub fn size_argument(directive: &Directive) -> Result<u64, String> {
 /// # Errors
 /// nginx's message.
 pub fn number_argument(directive: &Directive) -> Result<u64, String> {
-    directive
-        .argument(0)
-        .parse()
-        .map_err(|_| "invalid number".to_owned())
+    let number = directive.argument(0).parse();
+    number.map_err(|_| format!("\"{}\" directive invalid number", directive.name()))
 }
 
 #[cfg(test)]

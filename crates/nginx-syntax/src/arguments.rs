@@ -26,11 +26,13 @@ const FAILURES: &[&str] = &[
 /// Directives whose one argument is `on` or `off`.
 const FLAGS: &[&str] = &[
     "absolute_redirect",
+    "accept_mutex",
     "autoindex",
     "autoindex_exact_size",
     "autoindex_localtime",
     "brotli",
     "chunked_transfer_encoding",
+    "daemon",
     "etag",
     "gunzip",
     "gzip",
@@ -40,7 +42,10 @@ const FLAGS: &[&str] = &[
     "ignore_invalid_headers",
     "log_not_found",
     "log_subrequest",
+    "master_process",
     "merge_slashes",
+    "multi_accept",
+    "pcre_jit",
     "port_in_redirect",
     "proxy_buffering",
     "proxy_cache_background_update",
@@ -240,6 +245,11 @@ const WORDS: &[(&str, At, &[&str])] = &[
 
 /// Prefixes of directives that are like those of `proxy_`.
 const KIN: &[&str] = &["fastcgi_", "uwsgi_", "scgi_", "grpc_"];
+
+/// Returns true if the one argument of a directive is `on` or `off`.
+pub fn is_flag(name: &str) -> bool {
+    FLAGS.contains(&name)
+}
 
 /// Words that may stand behind these arguments of a directive.
 pub fn words(row: &Row, given: &[String]) -> Vec<&'static str> {

@@ -7,7 +7,7 @@
 use crate::{
     files::{Files, has_wildcards, matching},
     lexer::{LexError, Lexer, Token, Word},
-    report::Report,
+    report::{COMMAND_LINE, Report},
     row::{Body, Row, contexts},
     rows,
     tree::Directive,
@@ -19,6 +19,8 @@ use std::{
 
 /// Depth of blocks, and of included files.
 const DEPTH_MAX: usize = 64;
+/// Begins the message about a text that ends too early.
+const END_OF_FILE: &str = "unexpected end of file";
 /// Files that a configuration may have; more of them include each other.
 const FILES_MAX: usize = 10_000;
 
@@ -45,7 +47,7 @@ pub fn read(files: &dyn Files, file: &Path, global: &str) -> Tree {
     };
     let mut directives = Vec::new();
     if !global.is_empty() {
-        let name: Arc<str> = "command line".into();
+        let name: Arc<str> = COMMAND_LINE.into();
         reader.text(&name, global, contexts::MAIN, &mut directives);
     }
     reader.file(file, contexts::MAIN, &mut directives, None);
@@ -92,7 +94,12 @@ impl Reader<'_> {
         let mut lexer = Lexer::new(text);
         let end = self.block(name, &mut lexer, context, out, true);
         if let Err(error) = end {
-            self.tree.report.error_at(name, error.line, error.message);
+            let of_option = "unexpected end of parameter, expecting \";\"";
+            let message = match **name == *COMMAND_LINE && error.message.starts_with(END_OF_FILE) {
+                true => of_option.to_owned(),
+                false => error.message,
+            };
+            self.tree.report.error_at(name, error.line, message);
         }
     }
 
@@ -106,6 +113,7 @@ impl Reader<'_> {
         is_file: bool,
     ) -> Result<(), LexError> {
         let mut words: Vec<Word> = Vec::new();
+        let is_option = **file == *COMMAND_LINE;
         loop {
             let token = lexer.next_token()?;
             let fail = |message: &str| {
@@ -117,6 +125,9 @@ impl Reader<'_> {
             let (has_words, is_open) = (!words.is_empty(), token == Some(Token::Open));
             match token {
                 Some(Token::Word(word)) => words.push(word),
+                Some(Token::Open) if is_option => {
+                    return fail("block directives are not supported in -g option");
+                }
                 Some(Token::End) if !has_words => return fail("unexpected \";\""),
                 Some(Token::Open) if !has_words => return fail("unexpected \"{\""),
                 Some(Token::Close) if has_words || is_file => return fail("unexpected \"}\""),
@@ -325,6 +336,26 @@ mod tests {
             .collect();
         assert_eq!(listens, ["81", "82"]);
         assert_eq!(tree.sources.len(), 3);
+    }
+
+    #[test]
+    fn options_have_no_lines() {
+        let cases = [
+            ("daemon off", "unexpected end of parameter, expecting \";\""),
+            ("user 'a;", "unexpected end of parameter, expecting \";\""),
+            (
+                "events { }",
+                "block directives are not supported in -g option",
+            ),
+            ("nonsense;", "unknown directive \"nonsense\""),
+        ];
+        for (global, expected) in cases {
+            let files = InMemory(BTreeMap::from([("/e/nginx.conf", "events { }")]));
+            let tree = read(&files, Path::new("/e/nginx.conf"), global);
+            let first = tree.report.emergencies.first().map(ToString::to_string);
+            let expected = format!("[emerg] {expected} in command line");
+            assert_eq!(first, Some(expected), "{global}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ A link to the program with the name `nginx` takes nginx's own options: `-t`, `-T
 `-c`, `-p`, `-g`, `-e`, and `-s` with `stop`, `quit`, `reopen`, `reload`. Messages of `-t` have
 nginx's form, all errors at once. Signals mean what they mean to nginx: HUP reloads, QUIT stops
 gracefully, TERM and INT stop at once, USR1 reopens log files, USR2 starts the program file anew.
+With `user root`, the server keeps root's rights, as in containers, and says so.
 
 Servers are chosen by address and name, locations by exact name, longest prefix, and expressions in
 order. Scripts (`set`, `if`, `rewrite`, `return`, `break`), inheritance, `try_files`, `error_page`,
@@ -76,7 +77,7 @@ and variables follow nginx's documentation; a suite compares the answers with th
   policy all the same.
 - `error_log` of a server, or of a location, gets the lines about the requests that it answers. Streams
   have no error log of their own. Lines at `crit` are in logs of `error` and below: those of `crit`, `alert`,
-  and `emerg` stay empty.
+  and `emerg` stay empty but for reloads that are refused. Reopened logs keep their owner.
 - Lines of the error log have nginx's form, and its words where the same thing happens; there is a
   limit of lines a second for each kind, and what it leaves out is counted.
 - Files of an `access_log` with variables in its path stay below the directory before the first
@@ -157,8 +158,10 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
   variable.
 - `dav_methods` and `proxy_store` write no file through a symbolic link out of the root; `dav_methods`
   asks the location of a destination for permission, and an upload without its directory gets 409.
-- Films begin with a key frame, whatever `mp4_start_key_frame` says; an edit list hides what lies before
-  the time that is asked for.
+- MP4 files with a `start` or an `end` have the samples that nginx's have, and an index of their own form.
+  `limit_rate` lets at least 4 KiB pass at a time.
+- A COPY or MOVE within its own folder, and onto itself, is refused; `Depth: 0` copies a folder without
+  what is in it. `dav_methods` makes an empty file of a PUT without content.
 - `source_charset` has no variables. Content is converted after `sub_filter` and before SSI.
 - `*_force_ranges` sends several ranges of cached responses alone, as nginx does. Without
   `max_ranges`, a response has at most 2,000 ranges.

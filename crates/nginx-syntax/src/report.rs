@@ -7,6 +7,9 @@ use crate::tree::Directive;
 use saker_config::{Diagnostic, Severity, model::Origin};
 use std::{fmt, sync::Arc};
 
+/// The name that directives of `-g` have for a file.
+pub(crate) const COMMAND_LINE: &str = "command line";
+
 /// An error in nginx's format: `nginx: [emerg] MESSAGE in FILE:LINE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emergency {
@@ -18,6 +21,9 @@ pub struct Emergency {
 impl fmt::Display for Emergency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
+            Some((file, _)) if **file == *COMMAND_LINE => {
+                write!(f, "[emerg] {} in {file}", self.message)
+            }
             Some((file, line)) => write!(f, "[emerg] {} in {file}:{line}", self.message),
             None => write!(f, "[emerg] {}", self.message),
         }

@@ -333,6 +333,11 @@ fn json_escape(text: &[u8], out: &mut Vec<u8>) {
     for byte in text {
         match byte {
             b'"' | b'\\' => out.extend([b'\\', *byte]),
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\t' => out.extend(b"\\t"),
+            8 => out.extend(b"\\b"),
+            12 => out.extend(b"\\f"),
             0..=31 => out.extend(format!("\\u{byte:04X}").bytes()),
             _ => out.push(*byte),
         }

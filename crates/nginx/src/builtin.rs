@@ -10,12 +10,17 @@ use saker_ap_expr::{Dependency, RequestPart};
 use saker_config::model::Address;
 use saker_http::{KnownField, basic_credentials};
 use saker_net::{ShortText, proxy_preface};
-use saker_nginx_model::{modules::filters::UserId, values::size, variables::Builtin};
+use saker_nginx_model::{
+    modules::{filters::UserId, maps::NameTable},
+    values::size,
+    variables::Builtin,
+};
 use saker_page_cache::keyed::{CachedAge, KeyedResult};
 use saker_pipeline::{Client, local_time, template};
 use std::{
     net::{IpAddr, SocketAddr},
     os::{fd::AsFd, unix::ffi::OsStrExt},
+    sync::Arc,
 };
 
 /// A value, if it needs no memory of its own.
@@ -466,7 +471,7 @@ impl Request<'_> {
         let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
             return !referers.blocked;
         };
-        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+        let end = rest.iter().position(|byte| *byte == b'/');
         let (authority, path) = rest.split_at(end.unwrap_or(rest.len()));
         let host = authority
             .split(|byte| *byte == b':')
@@ -478,13 +483,29 @@ impl Request<'_> {
         {
             return false;
         }
-        if referers.server_names && host == String::from_utf8_lossy(self.host()) {
+        if referers.server_names && self.is_name_of_server(&host) {
             return false;
         }
         !referers
             .regexes
             .iter()
             .any(|regex| self.spans(regex, rest).is_some())
+    }
+}
+
+impl Request<'_> {
+    /// Returns true if a host in lower case is one of the server's names.
+    fn is_name_of_server(&mut self, host: &str) -> bool {
+        let server = Arc::clone(&self.state.server);
+        let mut table = NameTable::default();
+        for name in &server.names.literal {
+            if table.add_wildcard(name, ()).is_none() {
+                table.add_exact(name, ());
+            }
+        }
+        let mut regexes = server.names.regexes.iter();
+        table.literal(host).is_some()
+            || regexes.any(|regex| self.spans(regex, host.as_bytes()).is_some())
     }
 }
 

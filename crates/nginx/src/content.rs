@@ -207,6 +207,7 @@ fn serve_files(request: &mut Request<'_>) -> Content {
         Ok(found) if found.kind == Kind::Directory => slash(request, &path),
         Ok(found) if found.kind == Kind::File && is_post => answer(Status::METHOD_NOT_ALLOWED),
         Ok(found) if found.kind == Kind::File => {
+            files::settle_type(request, &path, &mapped.relative);
             request.exchange.routing.mapped = Some(mapped);
             Verdict::Pass.into()
         }
@@ -360,6 +361,8 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
 /// A transparent pixel (GIF89a).
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;";
 
+const PIXEL_DATE: &[u8] = b"Mon, 28 Sep 1970 06:00:00 GMT";
+
 fn empty_gif(request: &mut Request<'_>) -> Content {
     if !matches!(
         request.exchange.head.view().method(),
@@ -367,10 +370,17 @@ fn empty_gif(request: &mut Request<'_>) -> Content {
     ) {
         return answer(Status::METHOD_NOT_ALLOWED);
     }
+    request.depends_on_request();
+    let since = request.exchange.head.view().first("if-modified-since");
+    if since == Some(PIXEL_DATE) && request.state.location.conf.core.heeds_dates() {
+        let mut response = Response::new(Status::NOT_MODIFIED);
+        response.fields_mut().set("Last-Modified", PIXEL_DATE);
+        return Verdict::Answer(response).into();
+    }
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     fields.set("Content-Type", &b"image/gif"[..]);
-    fields.set("Last-Modified", &b"Mon, 28 Sep 1970 06:00:00 GMT"[..]);
+    fields.set("Last-Modified", PIXEL_DATE);
     response.body = Body::Memory(Chunk::from(PIXEL.to_vec()));
     Verdict::Answer(response).into()
 }

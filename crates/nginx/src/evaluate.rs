@@ -8,6 +8,7 @@ use crate::{builtin::Held, pages, request::Request};
 use saker_ap_expr::{RequestPart, Subnet};
 use saker_config::model::Underscores;
 use saker_http::{Fields, HeadView};
+use saker_ipset::forwarded::parse_hop;
 use saker_nginx_model::{
     Part, Text,
     geoip::GeoIpPart,
@@ -252,7 +253,10 @@ impl Request<'_> {
 
     fn map(&mut self, map: &Map) -> Option<Vec<u8>> {
         let value = self.text(&map.source);
-        let lower = String::from_utf8_lossy(&value).to_ascii_lowercase();
+        let mut lower = String::from_utf8_lossy(&value).to_ascii_lowercase();
+        if map.has_hostnames && lower.ends_with('.') {
+            lower.pop();
+        }
         if let Some(text) = map.names.literal(&lower) {
             return Some(self.text(text));
         }
@@ -311,10 +315,10 @@ impl Request<'_> {
                 break;
             }
             let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
-            let Ok(named) = hop.parse() else {
+            let Some(named) = parse_hop(hop) else {
                 break;
             };
-            address = named;
+            address = named.ip();
             if !is_recursive {
                 break;
             }

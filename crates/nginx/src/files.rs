@@ -5,6 +5,7 @@
 //! file; nginx serves the parent directory then.
 
 use crate::request::Request;
+use saker_config::model::Settings;
 use saker_nginx_model::{
     LocationKind, Text,
     modules::{core::Root, upstream_conf::Gateway},
@@ -15,6 +16,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Returns the document root of the location; of an alias its text.
@@ -63,6 +65,29 @@ pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
         .split(|byte| *byte == b'/')
         .any(|segment| segment == b".." || segment.contains(&0));
     (!leads_out).then_some(mapped)
+}
+
+/// Gives a file whose name ends in another way than the path the type of the path's ending, as nginx
+/// does: an alias may lead from any path to any file.
+pub fn settle_type(request: &mut Request<'_>, path: &[u8], relative: &[u8]) {
+    let wanted = ending(path);
+    if wanted == ending(relative) {
+        return;
+    }
+    let files = &request.exchange.routing.settings.files;
+    let wanted = wanted.map(|ending| String::from_utf8_lossy(ending).to_ascii_lowercase());
+    let own = wanted.and_then(|ending| files.types.get(&ending));
+    let media_type = own.unwrap_or(&files.default_type).clone();
+    let mut settings = Settings::clone(&request.exchange.routing.settings);
+    settings.files.whole_type = Some(media_type);
+    request.exchange.routing.settings = Arc::new(settings);
+}
+
+/// The text behind the last dot of a path's last segment, which does not begin with it.
+fn ending(path: &[u8]) -> Option<&[u8]> {
+    let name = path.rsplit(|byte| *byte == b'/').next()?;
+    let at = name.iter().rposition(|byte| *byte == b'.')?;
+    name.get(at + 1..).filter(|_| at > 0)
 }
 
 /// Paths keep their empty segments where `merge_slashes` is off.

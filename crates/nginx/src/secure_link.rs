@@ -14,8 +14,7 @@ impl Request<'_> {
         let location = Arc::clone(&self.state.location);
         let conf = &location.conf.secure_link;
         if let Some(secret) = &conf.secret {
-            return (builtin == Builtin::SecureLink)
-                .then(|| self.by_secret(&location.name, secret))?;
+            return (builtin == Builtin::SecureLink).then(|| self.by_secret(secret))?;
         }
         let (link, expression) = (conf.link.as_ref()?, conf.md5.as_ref()?);
         let link = self.text(link);
@@ -25,9 +24,15 @@ impl Request<'_> {
             None => (link.as_slice(), None),
         };
         if builtin == Builtin::SecureLinkExpires {
-            let is_time = |text: &&[u8]| text.iter().all(u8::is_ascii_digit) && !text.is_empty();
-            return expires.filter(is_time).map(<[u8]>::to_vec);
+            return expires
+                .filter(|text| time(text).is_some())
+                .map(<[u8]>::to_vec);
         }
+        // One that is no time is that of no link.
+        let until = match expires.map(time) {
+            Some(None) => return None,
+            until => until.flatten(),
+        };
         if hash.is_empty() || hash.len() > 24 {
             return None;
         }
@@ -35,23 +40,29 @@ impl Request<'_> {
         if decoded(hash)? != raw_md5(&wanted) {
             return None;
         }
-        let Some(expires) = expires else {
-            return Some(b"1".to_vec());
-        };
-        let until: i64 = std::str::from_utf8(expires).ok()?.parse().ok()?;
-        let is_over = until < self.exchange.now;
+        let is_over = until.is_some_and(|until| until < self.exchange.now);
         Some(if is_over { b"0" } else { b"1" }.to_vec())
     }
 
-    /// `/prefix/HASH/link`: the link, if its hash is that of the link and the secret.
-    fn by_secret(&mut self, prefix: &str, secret: &str) -> Option<Vec<u8>> {
-        let rest = self.exchange.path.get(prefix.len()..)?;
-        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+    /// `/prefix/HASH/link` as the client wrote it: the link, if its hash is that of the link and the
+    /// secret. A prefix is one segment.
+    fn by_secret(&mut self, secret: &str) -> Option<Vec<u8>> {
+        self.depends_on_request();
+        let target = self.exchange.head.view().target().to_vec();
+        let behind = target.get(1..)?;
+        let rest = behind.get(behind.iter().position(|byte| *byte == b'/')? + 1..)?;
         let at = rest.iter().position(|byte| *byte == b'/')?;
         let (hash, link) = (rest.get(..at)?, rest.get(at + 1..)?);
         let made = md5_hex(&[link, secret.as_bytes()].concat());
         hash.eq_ignore_ascii_case(&made).then(|| link.to_vec())
     }
+}
+
+/// A time of the epoch; none begins with the epoch itself.
+fn time(text: &[u8]) -> Option<i64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
+    text.parse().ok().filter(|time| *time > 0)
 }
 
 /// The bytes of a hash in base64url (RFC 4648 section 5), with or without padding.

@@ -4,10 +4,14 @@
 //! Caveat: the value is nginx's: 16 bytes in base64, of the service, the time, the process, and a
 //! count; it tells clients apart and proves nothing.
 
-use crate::{request::Request, state::UserIdWords as Words};
+use crate::{log_lines, request::Request, state::UserIdWords as Words};
 use saker_http::date::format_date;
-use saker_nginx_model::modules::filters::{CookieEnd, FiltersConf, UserId};
+use saker_nginx_model::{
+    modules::filters::{CookieEnd, FiltersConf, UserId},
+    variables::Variable,
+};
 use saker_pipeline::Response;
+use saker_telemetry::message::{self, Level};
 use std::{
     net::IpAddr,
     sync::{
@@ -69,7 +73,10 @@ fn new(request: &mut Request<'_>, conf: &FiltersConf, is_old: bool) -> Option<Wo
         return request.state.user_id_set;
     }
     let got = received(request);
-    let is_reset = is_reset(request);
+    let is_reset = is_reset(request, conf, got.map(|(words, _)| words));
+    if got.is_none() {
+        log_malformed(request, conf);
+    }
     let words = match got.filter(|_| !is_reset) {
         Some((words, true)) => {
             request.state.user_id_got = Some(words);
@@ -83,12 +90,44 @@ fn new(request: &mut Request<'_>, conf: &FiltersConf, is_old: bool) -> Option<Wo
     Some(words)
 }
 
-/// True if the configuration has set `$uid_reset`: the client gets another identifier.
-fn is_reset(request: &mut Request<'_>) -> bool {
+/// True if the configuration has set `$uid_reset`: the client gets another identifier. `log` has that
+/// in the error log, too.
+fn is_reset(request: &mut Request<'_>, conf: &FiltersConf, got: Option<Words>) -> bool {
     let Some(variable) = request.nginx.variable("uid_reset") else {
         return false;
     };
-    Request::is_true(request.variable(&variable).as_deref())
+    // A location that does not set it has no warning about that.
+    if let Variable::Named(number) = &variable
+        && request.nginx.is_set_by_scripts(*number)
+        && !matches!(request.state.values.get(*number), Some(Some(_)))
+    {
+        return false;
+    }
+    let value = request.variable(&variable);
+    let is_reset = Request::is_true(value.as_deref());
+    if let Some(words) = got.filter(|_| value.as_deref() == Some(b"log")) {
+        let name = conf.user_id_name.as_deref().unwrap_or("uid");
+        let cookie = String::from_utf8_lossy(&shown(name, words)).into_owned();
+        let text = format!("userid cookie \"{cookie}\" was reset");
+        request.log(&message::NGINX_USER_ID, Level::Notice, text);
+    }
+    is_reset
+}
+
+/// Says what is wrong with a cookie that the client sent.
+fn log_malformed(request: &mut Request<'_>, conf: &FiltersConf) {
+    let name = conf.user_id_name.as_deref().unwrap_or("uid");
+    let Some(value) = request.cookie(name) else {
+        return;
+    };
+    let fault = match value.get(..22) {
+        None => "too short",
+        Some(text) if decode(text).is_none() => "invalid",
+        Some(_) => return,
+    };
+    let value = log_lines::shown(&value);
+    let text = format!("client sent {fault} userid cookie \"{name}={value}\"");
+    request.log(&message::NGINX_USER_ID, Level::Error, text);
 }
 
 /// Returns the identifier that the client sent, and whether its mark is the one that is wanted.

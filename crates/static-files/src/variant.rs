@@ -206,6 +206,8 @@ fn representation_fields(
     let files = &facts.settings.files;
     match (files.ranges_max, files.range_rules) {
         (0, RangeRules::AsAsked) => {}
+        // Nor for content that it compresses.
+        (_, RangeRules::AsAsked) if coding != Coding::Identity => {}
         (0, RangeRules::Joined | RangeRules::InOrder { .. }) => {
             fields.append("Accept-Ranges", &b"none"[..])
         }

@@ -274,6 +274,16 @@ pub fn log_nginx_critical(
     log_nginx_as((Level::Error, ("crit", CRITICAL)), message, context, text);
 }
 
+/// The same at `emerg`, which counts as an error, too.
+#[track_caller]
+pub fn log_nginx_emergency(
+    message: &'static Message,
+    context: &dyn LogContext,
+    text: fmt::Arguments<'_>,
+) {
+    log_nginx_as((Level::Error, ("emerg", 0)), message, context, text);
+}
+
 #[track_caller]
 fn log_nginx_as(
     (level, (name, level_number)): (Level, (&str, u8)),

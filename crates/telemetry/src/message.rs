@@ -434,6 +434,10 @@ messages! {
         "Make the directory of client_body_temp_path writable by the server's user, and check for free space.";
     NGINX_PROCESS "SK1511" "nginx" Notice "a signal was received, or a state of the server is over"
         "Nothing: the lines are nginx's, for tools that wait for them.";
+    NGINX_DAV_REFUSED "SK1512" "nginx" Error "a request to change files was refused"
+        "Nothing, if intended; the line says what the client asked for.";
+    NGINX_USER_ID "SK1513" "nginx" Error "a cookie of `userid` is malformed, or was reset"
+        "Nothing, if `$uid_reset` asks for it; else a client made the cookie up.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"

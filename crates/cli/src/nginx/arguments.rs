@@ -80,7 +80,6 @@ impl Arguments {
     }
 
     fn set(&mut self, letter: char, value: Option<&str>) -> Result<(), String> {
-        let value = value.filter(|value| !value.is_empty());
         let missing = |what: &str| format!("option \"-{letter}\" requires {what}");
         match letter {
             'p' => self.prefix = Some(value.ok_or_else(|| missing("directory name"))?.into()),
@@ -88,8 +87,8 @@ impl Arguments {
             'c' => self.file = Some(value.ok_or_else(|| missing("file name"))?.into()),
             'g' => {
                 let value = value.ok_or_else(|| missing("parameter"))?;
-                self.global.push_str(value);
-                self.global.push('\n');
+                // The last one counts, as by nginx.
+                value.clone_into(&mut self.global);
             }
             _ => {
                 let value = value.ok_or_else(|| missing("parameter"))?;
@@ -121,7 +120,11 @@ mod tests {
         assert!(all.tests && all.is_quiet && !all.dumps);
         assert_eq!(all.file, Some("/a".into()));
         assert_eq!(all.prefix, Some("/b".into()));
-        assert_eq!(all.global, "daemon_off;\n");
+        assert_eq!(all.global, "daemon_off;");
+        assert_eq!(parsed("-g a; -g b;").unwrap().global, "b;");
+        let words = ["-s".to_owned(), String::new()];
+        let none = Arguments::parse(&words).unwrap_err();
+        assert_eq!(none, "invalid option: \"-s \"");
         assert_eq!(all.signal, Some(Signal::Reload));
         assert!(parsed("-V").unwrap().shows_version);
         let cases = [

@@ -6,10 +6,11 @@
 //! the background, with its process id in the file that the configuration names.
 
 mod arguments;
+mod early_log;
+mod machine;
 
 use crate::{
     apache::detach,
-    check,
     program::RunServer,
     source::{NGINX_PREFIX, NginxInput, Source, load_nginx},
 };
@@ -21,13 +22,13 @@ use rustix::process::{
 use saker_config::{Diagnostic, Severity};
 use saker_net::process::Identity;
 use saker_nginx::{Loaded, Process, VERSION};
-use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
 use std::{
     fs::{self, DirBuilder},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, chown},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// The default configuration file.
@@ -51,6 +52,9 @@ pub fn main(words: &[String], run_server: RunServer) -> ExitCode {
         }
     }
     let input = input(&arguments);
+    if saker_broker::role().is_none() {
+        early_log::open(&input);
+    }
     match arguments.signal {
         _ if arguments.tests => test(&arguments, &input),
         Some(asked) => signal(asked, &load_nginx(&input), &input),
@@ -69,6 +73,12 @@ pub fn pid_file(words: &[String]) -> Option<PathBuf> {
 fn failed(why: &str) -> ExitCode {
     eprintln!("nginx: {why}");
     ExitCode::FAILURE
+}
+
+/// The same with a line in the log of `-e`. `why` begins with the level.
+fn failed_noting(why: &str, input: &NginxInput) -> ExitCode {
+    early_log::note(input, &[why]);
+    failed(why)
 }
 
 fn show_version(arguments: &Arguments) {
@@ -106,8 +116,8 @@ fn usage() -> String {
          \x20 -T            : test configuration, dump it and exit\n\
          \x20 -q            : suppress non-error messages during configuration testing\n\
          \x20 -s signal     : send signal to a master process: stop, quit, reopen, reload\n\
-         \x20 -p prefix     : set prefix path (default: {NGINX_PREFIX})\n\
-         \x20 -e filename   : set error log file\n\
+         \x20 -p prefix     : set prefix path (default: {NGINX_PREFIX}/)\n\
+         \x20 -e filename   : set error log file (default: stderr)\n\
          \x20 -c filename   : set configuration file (default: {FILE})\n\
          \x20 -g directives : set global directives out of configuration file\n\n"
     )
@@ -135,41 +145,13 @@ fn complain(loaded: &Loaded, input: &NginxInput, is_quiet: bool) {
     for error in &loaded.report.emergencies {
         eprintln!("nginx: {error}");
     }
-    note(input, &loaded.report.emergencies);
+    early_log::note(input, &loaded.report.emergencies);
     let all = &loaded.report.diagnostics;
     let warnings = all
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Warning && !is_quiet);
     for warning in warnings {
         eprintln!("nginx: [warn] {}", with_place(warning));
-    }
-}
-
-/// Errors of the configuration are in the log of `-e`, too.
-fn note(input: &NginxInput, lines: &[impl std::fmt::Display]) {
-    let log = input
-        .error_log
-        .as_ref()
-        .filter(|log| *log != Path::new("stderr"));
-    let Some(log) = log.filter(|_| !lines.is_empty()) else {
-        return;
-    };
-    let path = input
-        .prefix
-        .as_ref()
-        .map_or(log.clone(), |prefix| prefix.join(log));
-    let opened = fs::OpenOptions::new().append(true).create(true).open(&path);
-    let Ok(mut file) = opened else {
-        // nginx says so, and goes on with standard error.
-        let shown = path.display();
-        eprintln!("nginx: [alert] could not open error log file: open() \"{shown}\" failed");
-        return;
-    };
-    let (time, id) = (time_now(), std::process::id());
-    for line in lines {
-        let line = line.to_string();
-        let (level, text) = line.split_once(' ').unwrap_or(("[emerg]", &line));
-        let _ = writeln!(file, "{time} {level} {id}#{id}: {text}");
     }
 }
 
@@ -191,15 +173,24 @@ fn test(arguments: &Arguments, input: &NginxInput) -> ExitCode {
         eprintln!("nginx: configuration file {file} test failed");
         return ExitCode::FAILURE;
     }
-    if !arguments.is_quiet {
+    // nginx looks for the user while it reads the configuration, and opens files when it has.
+    let unknown = machine::unknown_identity(&loaded);
+    if !arguments.is_quiet && unknown.is_empty() {
         eprintln!("nginx: the configuration file {file} syntax is ok");
     }
-    let of_machine = check::of_machine(&loaded.model);
-    let errors: Vec<&Diagnostic> = of_machine.iter().filter(|found| found.is_error()).collect();
+    let errors = match unknown.is_empty() {
+        true => machine::problems(&loaded),
+        false => unknown,
+    };
     for error in &errors {
-        eprintln!("nginx: [emerg] {}", with_place(error));
+        eprintln!("nginx: [emerg] {error}");
     }
     if !errors.is_empty() {
+        let lines: Vec<String> = errors
+            .iter()
+            .map(|error| format!("[emerg] {error}"))
+            .collect();
+        early_log::note(input, &lines);
         eprintln!("nginx: configuration file {file} test failed");
         return ExitCode::FAILURE;
     }
@@ -223,54 +214,31 @@ fn dump(loaded: &Loaded) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The line that says which process sends a signal: in the log of `-e`, or on standard error.
-fn note_signaller(input: &NginxInput) {
-    let text = "signal process started";
-    match &input.error_log {
-        Some(log) if log != Path::new("stderr") => note(input, &[format!("[notice] {text}")]),
-        _ => {
-            let id = std::process::id();
-            eprintln!("{} [notice] {id}#{id}: {text}", time_now());
-        }
-    }
-}
-
-/// The local time, as lines of the log begin with it.
-fn time_now() -> String {
-    let now_s = saker_net::clock::realtime_s();
-    let civil = Civil::at(now_s, TimeZone::local().offset_s(now_s));
-    let mut time = Vec::new();
-    append_strftime("%Y/%m/%d %H:%M:%S", now_s, &civil, "", &mut time);
-    String::from_utf8_lossy(&time).into_owned()
-}
-
 /// Signals the running server.
 fn signal(asked: Signal, loaded: &Loaded, input: &NginxInput) -> ExitCode {
     if loaded.report.has_errors() {
         complain(loaded, input, true);
         return ExitCode::FAILURE;
     }
-    note_signaller(input);
+    early_log::note_signaller(input);
     let file = &loaded.process.pid_file;
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) => {
-            let text = error.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default();
-            let code = error.raw_os_error().unwrap_or_default();
-            return failed(&format!(
-                "[error] open() \"{}\" failed ({code}: {text})",
-                file.display()
-            ));
+            let why = format!(
+                "[error] open() \"{}\" failed ({})",
+                file.display(),
+                early_log::reason(&error)
+            );
+            return failed_noting(&why, input);
         }
     };
-    let number = text.trim().parse().ok().and_then(Pid::from_raw);
-    let Some(pid) = number else {
-        return failed(&format!(
-            "[error] invalid PID number \"{}\" in \"{}\"",
-            text.trim(),
-            file.display()
-        ));
+    let text = text.trim_end_matches(['\r', '\n']);
+    let number = text.parse().ok().filter(|number| *number > 0);
+    let Some(pid) = number.and_then(Pid::from_raw) else {
+        let shown = file.display();
+        let why = format!("[error] invalid PID number \"{text}\" in \"{shown}\"");
+        return failed_noting(&why, input);
     };
     let signal = match asked {
         Signal::Stop => ProcessSignal::TERM,
@@ -280,11 +248,14 @@ fn signal(asked: Signal, loaded: &Loaded, input: &NginxInput) -> ExitCode {
     };
     match kill_process(pid, signal) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&format!(
-            "[alert] kill({}, {}) failed ({error})",
-            pid.as_raw_nonzero(),
-            signal.as_raw()
-        )),
+        Err(error) => {
+            let (pid, signal) = (pid.as_raw_nonzero(), signal.as_raw());
+            let reason = early_log::reason(&error.into());
+            failed_noting(
+                &format!("[alert] kill({pid}, {signal}) failed ({reason})"),
+                input,
+            )
+        }
     }
 }
 
@@ -339,16 +310,53 @@ fn make_folder(folder: &Path, process: &Process) -> io::Result<()> {
     chown(folder, Some(identity.uid()), None)
 }
 
+/// The warnings of the configuration were printed.
+static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if the warnings of the configuration are on standard error already.
+pub fn has_warned() -> bool {
+    HAS_WARNED.load(Ordering::Relaxed)
+}
+
+/// Says why the server does not start, as nginx would, if the source is nginx's: on standard error,
+/// and in the error log.
+pub fn report_failure(source: &Source, text: &str) -> bool {
+    let Source::Nginx { input, .. } = source else {
+        return false;
+    };
+    let lines: Vec<String> = text
+        .trim_end()
+        .lines()
+        .map(|line| format!("[emerg] {line}"))
+        .collect();
+    lines.iter().for_each(|line| eprintln!("nginx: {line}"));
+    match early_log::of_configuration(&load_nginx(input)) {
+        Some(path) => early_log::append(&path, &lines),
+        None => early_log::note(input, &lines),
+    }
+    true
+}
+
 fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
     let loaded = load_nginx(&input);
-    if loaded.report.has_errors() {
+    let role = saker_broker::role();
+    let unknown = machine::unknown_identity(&loaded);
+    // Other processes of the server say what is wrong to the one that asked.
+    if loaded.report.has_errors() && role.is_none() {
         complain(&loaded, &input, true);
         return ExitCode::FAILURE;
+    }
+    if let Some(first) = unknown.first().filter(|_| role.is_none()) {
+        return failed_noting(&format!("[emerg] {first}"), &input);
     }
     // The broker, and the process that reads its grants, are this program with these arguments.
     prepare(&loaded.process);
     let in_foreground = !loaded.process.is_daemon || detach::is_detached();
-    match in_foreground || saker_broker::role().is_some() {
+    if in_foreground && role.is_none() {
+        complain(&loaded, &input, false);
+        HAS_WARNED.store(true, Ordering::Relaxed);
+    }
+    match in_foreground || role.is_some() {
         true => run_server(Source::Nginx {
             input,
             workers: None,

@@ -292,6 +292,7 @@ fn access_log(given: Spanned) -> Option<ReadAccessLog> {
     let target = target(given.value)?;
     Some(ReadAccessLog {
         log: AccessLog {
+            is_immediate: false,
             target,
             format: DEFAULT_FORMAT.into(),
             is_items: false,
@@ -323,6 +324,7 @@ fn read_table(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
         });
     Some(Value::parsed(ReadAccessLog {
         log: AccessLog {
+            is_immediate: false,
             target: draft.target?,
             format,
             is_items: false,

@@ -12,6 +12,7 @@ pub struct Media {
     /// The same files as HLS (`/film.mp4/index.m3u8`).
     pub hls: bool,
     pub flv_start: FlvStart,
+    pub mp4_start: Mp4Start,
     /// Maximum size of an index.
     pub index_bytes_max: u64,
     /// Approximate duration of HLS segments.
@@ -32,6 +33,18 @@ pub enum FlvStart {
     Seconds,
 }
 
+/// The beginning of a part of an MP4 file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mp4Start {
+    /// The key frame at or before the time.
+    #[default]
+    KeyFrame,
+    /// The sample of the time, as by nginx. Parts beyond the end are an error of the server.
+    Sample,
+    /// The same with hidden samples from the key frame on (`mp4_start_key_frame`).
+    HiddenKeyFrame,
+}
+
 impl Default for Media {
     fn default() -> Self {
         Media {
@@ -39,6 +52,7 @@ impl Default for Media {
             mp4: false,
             hls: false,
             flv_start: FlvStart::Bytes,
+            mp4_start: Mp4Start::KeyFrame,
             index_bytes_max: 16 << 20,
             hls_fragment_ms: 6_000,
             hls_max_age_s: 3_600,

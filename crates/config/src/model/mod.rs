@@ -72,7 +72,7 @@ pub use link_protection::{
 };
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use live::{LiveRedirect, LiveRedirects};
-pub use media::{FlvStart, Media};
+pub use media::{FlvStart, Media, Mp4Start};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
 pub use native_stream::{
     Stream, StreamLog, StreamLogFormat, StreamLogPart, StreamLogValue, StreamRoute, StreamTarget,

@@ -37,6 +37,8 @@ pub struct WebDav {
     pub file_mode: Option<u32>,
     /// `None`: types are those of the settings.
     pub types: Option<Arc<dyn ContentTypes>>,
+    /// A destination is of this server if its host is the request's, whatever its port (nginx).
+    pub is_any_port_ours: bool,
     pub origin: Origin,
 }
 
@@ -92,6 +94,7 @@ impl Default for WebDav {
             protected_names: Vec::new(),
             file_mode: None,
             types: None,
+            is_any_port_ours: false,
             origin: Origin::built_in(),
         }
     }

@@ -85,6 +85,7 @@ impl Maker<'_> {
         let default = self.target(&draft.way, &draft.at);
         let logs = draft.logs.iter().map(|log| StreamLog {
             target: log_number(logs, &log.target, || AccessLog {
+                is_immediate: false,
                 target: log.target.clone(),
                 format: "".into(),
                 is_items: true,

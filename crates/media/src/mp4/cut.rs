@@ -22,10 +22,31 @@ use std::ops::Range;
 /// Larger offsets take eight bytes each; the index itself is far smaller than the margin.
 const SHORT_BYTES_MAX: u64 = u32::MAX as u64 - (256 << 20);
 
+/// The beginning of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// All tracks begin at the key frame at or before the time.
+    #[default]
+    KeyFrame,
+    /// Each track begins with the sample of the time, which may not be decodable by itself (nginx).
+    Sample,
+    /// The samples from the key frame are there, and an edit list hides those before the time
+    /// (nginx, `mp4_start_key_frame`).
+    HiddenKeyFrame,
+}
+
 /// The file from `times.start_ms` (the key frame at or before it) to `times.end_ms`.
 pub fn cut(movie: &Movie, times: Times) -> Result<Vec<Piece>, MediaError> {
+    cut_at(movie, times, Start::KeyFrame)
+}
+
+/// The same with another beginning.
+pub fn cut_at(movie: &Movie, times: Times, start: Start) -> Result<Vec<Piece>, MediaError> {
     let view = movie.view()?;
-    let parts = parts(&view, movie.file_bytes, times)?;
+    let parts = match start {
+        Start::KeyFrame => parts(&view, movie.file_bytes, times)?,
+        _ => exact_parts(&view, movie.file_bytes, times, start)?,
+    };
     let spans = Spans::new(
         parts
             .iter()
@@ -97,6 +118,62 @@ fn parts<'v, 'm>(
         .iter()
         .map(|track| part(view, track, begins, end_ms, file_bytes))
         .collect()
+}
+
+/// The parts of a file that begins at the time itself, by the times at which samples are decoded.
+fn exact_parts<'v, 'm>(
+    view: &'v View<'m>,
+    file_bytes: u64,
+    times: Times,
+    start: Start,
+) -> Result<Vec<Part<'v, 'm>>, MediaError> {
+    let all = view.tracks.iter();
+    let parts: Vec<Part<'v, 'm>> = all
+        .map(|track| exact_part(view, track, times, start, file_bytes))
+        .collect::<Result<_, _>>()?;
+    match parts.iter().any(|part| !part.samples.is_empty()) {
+        true => Ok(parts),
+        false => Err(MediaError::Beyond),
+    }
+}
+
+fn exact_part<'v, 'm>(
+    view: &View<'m>,
+    track: &'v Track<'m>,
+    times: Times,
+    start: Start,
+    file_bytes: u64,
+) -> Result<Part<'v, 'm>, MediaError> {
+    let tables = &track.tables;
+    let units = |ms: u64| scale(i64::try_from(ms).unwrap_or(i64::MAX), track.timescale, 1000);
+    let begin = units(times.start_ms);
+    let all = tables.decoded_at(tables.samples);
+    let end_ms = times.end_ms.filter(|end_ms| *end_ms > times.start_ms);
+    let length = end_ms.map(|end_ms| units(end_ms - times.start_ms));
+    let first = tables.sample_at(begin);
+    let behind = match length {
+        Some(length) => tables.samples_within(first, length),
+        None => tables.samples,
+    };
+    let mut samples = first..behind.max(first);
+    let mut beginning = Beginning::default();
+    if start == Start::HiddenKeyFrame && !samples.is_empty() {
+        samples.start = tables.sync_before(first);
+        beginning.media_time = (begin - tables.decoded_at(samples.start)).max(0);
+    }
+    if samples.is_empty() {
+        samples = 0..0;
+    }
+    let rest = all.saturating_sub(begin).max(0);
+    let duration = length.map_or(rest, |length| length.min(rest));
+    Ok(Part {
+        track,
+        duration,
+        beginning,
+        shown: u64::try_from(scale(duration, view.timescale, track.timescale)).unwrap_or(0),
+        chunks: joined(chunks(tables, samples.clone(), file_bytes)?),
+        samples,
+    })
 }
 
 /// `begins`: when the new file begins, in the units of the lead.

@@ -112,6 +112,52 @@ impl<'m> Tables<'m> {
         end
     }
 
+    /// The sample that is being decoded at `time`; as many as there are where none is.
+    pub fn sample_at(&self, time: i64) -> u64 {
+        for run in self.time_runs() {
+            let end = run.decoded_at(run.count);
+            if run.delta > 0 && time < end {
+                let nth = (time - run.decoded).max(0) / run.delta;
+                return run.first + u64::try_from(nth).unwrap_or(0);
+            }
+        }
+        self.samples
+    }
+
+    /// Index after the samples from `first` that are decoded as a whole within `length`.
+    pub fn samples_within(&self, first: u64, length: i64) -> u64 {
+        let end = self.decoded_at(first).saturating_add(length);
+        let mut behind = first;
+        for run in self.time_runs() {
+            let last = run.first + run.count;
+            if last <= first {
+                continue;
+            }
+            if run.decoded_at(run.count) <= end {
+                behind = last;
+                continue;
+            }
+            let from = run.decoded_at(first.saturating_sub(run.first));
+            let from = from.max(run.decoded);
+            let fit = match run.delta {
+                0 => run.count,
+                delta => u64::try_from((end - from).max(0) / delta).unwrap_or(0),
+            };
+            return first.max(run.first) + fit;
+        }
+        behind
+    }
+
+    /// The last sample up to `sample` that can be decoded on its own; the first one if there is none.
+    pub fn sync_before(&self, sample: u64) -> u64 {
+        let Some(syncs) = self.syncs else {
+            return sample;
+        };
+        let numbers = (0..syncs.len()).map_while(|entry| syncs.word(entry, 0)?.checked_sub(1));
+        let before = numbers.map(u64::from).take_while(|own| *own <= sample);
+        before.last().unwrap_or(0)
+    }
+
     pub fn point(&self, sample: u64) -> Point {
         Points::new(self).at(sample).unwrap_or_default()
     }

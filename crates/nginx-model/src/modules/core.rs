@@ -137,6 +137,11 @@ pub struct CoreConf {
 }
 
 impl CoreConf {
+    /// Returns false if `if_modified_since off` stands here.
+    pub fn heeds_dates(&self) -> bool {
+        self.modified_since != Some(DateRule::Ignored)
+    }
+
     /// Returns the value of `Server`: with the version if `server_tokens` asks for it, unlike nginx's,
     /// which tells its version unless it is told not to.
     pub fn product(&self) -> &'static str {

@@ -30,12 +30,14 @@ pub struct HandlersConf {
     pub flv: Option<bool>,
     pub mp4: Option<bool>,
     pub mp4_index_bytes_max: Option<u64>,
+    /// `mp4_start_key_frame`
+    pub mp4_hides_key_frame: Option<bool>,
 }
 
 impl HandlersConf {
     pub fn inherit(&mut self, outer: &HandlersConf, is_block: bool) {
         inherit!(self, outer:
-            mirrors mirrors_content random_index dav_methods delete_depth_min dav_mode makes_folders mp4_index_bytes_max
+            mirrors mirrors_content random_index dav_methods delete_depth_min dav_mode makes_folders mp4_index_bytes_max mp4_hides_key_frame
         );
         if is_block {
             inherit!(self, outer: stub_status flv mp4);
@@ -75,7 +77,10 @@ pub const SETTERS: Setters<HandlersConf> = &[
         Ok(())
     }),
     // Films begin with a key frame anyway; an edit list hides what was not asked for.
-    ("mp4_start_key_frame", |d, _, _| flag(d).map(drop)),
+    ("mp4_start_key_frame", |d, conf, _| {
+        conf.mp4_hides_key_frame = Some(flag(d)?);
+        Ok(())
+    }),
     ("min_delete_depth", |d, conf, _| {
         conf.delete_depth_min = Some(number_argument(d)?);
         Ok(())

@@ -23,6 +23,8 @@ pub struct Map {
     pub names: NameTable<Text>,
     pub default: Option<Text>,
     pub is_volatile: bool,
+    /// Keys are names of hosts, and a dot at the end of a value means nothing.
+    pub has_hostnames: bool,
 }
 
 /// All tables that variables are looked up in, by the numbers of their sources.
@@ -101,7 +103,9 @@ impl<T: Clone> NameTable<T> {
         }
         let ends: Vec<usize> = dots().map(|(at, _)| at + 1).collect();
         let prefix = |end: &usize| self.prefixes.get(name.get(..*end)?);
-        ends.iter().rev().find_map(prefix)
+        // Something stands for the wildcard.
+        let is_inside = |end: &&usize| **end < name.len();
+        ends.iter().rev().filter(is_inside).find_map(prefix)
     }
 }
 
@@ -166,12 +170,11 @@ pub fn map(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, 
         ..Map::default()
     };
     let name = variable_name(directive.argument(1))?;
-    let mut has_hostnames = false;
     for entry in directive.inside() {
         let key = entry.name();
         match (key, entry.arguments.len()) {
             ("hostnames", 0) => {
-                has_hostnames = true;
+                map.has_hostnames = true;
                 continue;
             }
             ("volatile", 0) => {
@@ -185,7 +188,7 @@ pub fn map(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, 
                 continue;
             }
         }
-        let outcome = map_entry(&mut map, entry, has_hostnames, reading);
+        let outcome = map_entry(&mut map, entry, reading);
         if let Err(message) = outcome {
             reading.report.error(entry, message, None);
         }
@@ -193,12 +196,7 @@ pub fn map(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, 
     Ok((name.to_owned(), map))
 }
 
-fn map_entry(
-    map: &mut Map,
-    entry: &Directive,
-    has_hostnames: bool,
-    reading: &mut Reading<'_>,
-) -> Result<(), String> {
+fn map_entry(map: &mut Map, entry: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
     let key = entry.name();
     let value = reading.text(entry.argument(0))?;
     if key == "default" && !entry.name.is_quoted {
@@ -218,7 +216,7 @@ fn map_entry(
     }
     // A backslash keeps the special words from being special.
     let key = key.strip_prefix('\\').unwrap_or(key);
-    let is_new = match has_hostnames {
+    let is_new = match map.has_hostnames {
         true => map.names.add_wildcard(key, value.clone()),
         false => None,
     };
@@ -409,6 +407,7 @@ mod tests {
             ("b.test", Some(3)),
             ("c.b.test", Some(3)),
             ("www.org", Some(4)),
+            ("www.", None),
             ("www.q.a.test", Some(2)),
             ("other", None),
         ];

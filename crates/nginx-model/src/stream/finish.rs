@@ -148,6 +148,7 @@ fn log_target(
         return number;
     }
     model.stream_logs.push(AccessLog {
+        is_immediate: true,
         target: target.clone(),
         format: "".into(),
         is_items: true,

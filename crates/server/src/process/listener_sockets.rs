@@ -8,6 +8,7 @@ use super::succession::{GRACE, Predecessor};
 use rustix::io::Errno;
 use saker_config::model::{Address, Listener};
 use saker_net::{Bind, BindOptions, BoundSocket, LocalAddress};
+use saker_telemetry::error_log;
 use std::{
     io,
     net::SocketAddr,
@@ -70,8 +71,45 @@ pub fn beside(
     }
 }
 
+/// Tries for an address that is still another server's, and the time between them: nginx's.
+const BIND_TRIES: u32 = 5;
+const BIND_PAUSE: Duration = Duration::from_millis(500);
+
+/// Binds, in nginx's place again for a while: its scripts start a server when the one before is
+/// about to end.
+pub fn patiently<T>(mut bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let tries = if error_log::speaks_nginx() {
+        BIND_TRIES
+    } else {
+        1
+    };
+    let mut outcome = bind();
+    for _ in 1..tries {
+        match &outcome {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            _ => break,
+        }
+        std::thread::sleep(BIND_PAUSE);
+        outcome = bind();
+    }
+    outcome
+}
+
+/// The line about an address that can't be had.
+pub fn failure(listener: &Listener, error: &io::Error) -> String {
+    let (origin, address) = (&listener.origin, &listener.address);
+    if !error_log::speaks_nginx() {
+        let way_out = way_out(address, error);
+        return format!("{origin}: cannot listen on {address}: {error}{way_out}\n");
+    }
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let number = error.raw_os_error().unwrap_or_default();
+    format!("bind() to {address} failed ({number}: {text})\n")
+}
+
 /// Advice for the operator.
-pub fn way_out(address: &Address, error: &io::Error) -> String {
+fn way_out(address: &Address, error: &io::Error) -> String {
     let text = match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, Address::Tcp(address)) => {
             let free = free_port_after(*address)

@@ -7,7 +7,9 @@
 
 use super::{
     inheritance::Inherited,
-    listener_sockets::{beside, duplicates, has_ipv4_twin, is_spare, tcp_sockets, way_out},
+    listener_sockets::{
+        beside, duplicates, failure, has_ipv4_twin, is_spare, patiently, tcp_sockets,
+    },
     succession::Predecessor,
 };
 use saker_config::model::{Address, DatagramListener, Listener};
@@ -261,7 +263,7 @@ impl Listeners {
         let mut failures = Vec::new();
         for listener in new {
             let shares = self.has_part_of(&listener.address, &bound);
-            match self.bind(listener, listeners, shares, workers) {
+            match patiently(|| self.bind(listener, listeners, shares, workers)) {
                 Ok(one) => bound.push(one),
                 Err(error) if is_spare(listener, listeners, &error) => {
                     error_log::log(
@@ -269,15 +271,13 @@ impl Listeners {
                         format_args!("{}: left out, this machine has no IPv6", listener.address),
                     );
                 }
-                Err(error) => failures.push(format!(
-                    "{}: cannot listen on {}: {error}{}\n",
-                    listener.origin,
-                    listener.address,
-                    way_out(&listener.address, &error)
-                )),
+                Err(error) => failures.push(failure(listener, &error)),
             }
         }
         if !failures.is_empty() {
+            if error_log::speaks_nginx() {
+                failures.push("still could not bind()\n".to_owned());
+            }
             return Err(failures.concat());
         }
         let added = bound.iter().map(|one| Arc::clone(&one.address)).collect();

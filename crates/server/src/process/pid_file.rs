@@ -1,10 +1,13 @@
 //! The pid file, by which scripts find the process.
 //!
-//! Called by: the start. Created by root before privileges are dropped, and filled when the server
-//! serves.
+//! Called by: the start. Created by root beside its place before privileges are dropped; filled, and
+//! given its name, when the server serves. So scripts that wait for the file find a server that
+//! answers.
 //! Caveat: it stays root's; at the end the broker removes it where the directory is root's.
 
 use saker_config::model::Server;
+use saker_net::privileged::{beside, place_file};
+use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, File},
     io,
@@ -16,27 +19,29 @@ use std::{
 pub struct PidFile {
     path: PathBuf,
     file: File,
+    /// It has its name.
+    is_placed: bool,
 }
 
 impl PidFile {
-    /// Still empty. `None` where the configuration names no file.
+    /// Still empty, beside its place. `None` where the configuration names no file.
     pub fn make(server: &Server) -> Result<Option<PidFile>, String> {
         let Some(path) = &server.pid_file else {
             return Ok(None);
         };
         let failed = |error: std::io::Error| format!("PidFile {}: {error}", path.display());
         // Written beside it and renamed: no reader sees half a number, and no link is followed.
-        let fresh = path.with_extension("new");
+        let fresh = beside(path);
         let _ = fs::remove_file(&fresh);
         let file = File::options()
             .write(true)
             .create_new(true)
             .open(&fresh)
             .map_err(failed)?;
-        fs::rename(&fresh, path).map_err(failed)?;
         Ok(Some(PidFile {
             path: path.clone(),
             file,
+            is_placed: false,
         }))
     }
 
@@ -45,6 +50,7 @@ impl PidFile {
         PidFile {
             path: path.to_owned(),
             file: file.into(),
+            is_placed: true,
         }
     }
 
@@ -62,11 +68,23 @@ impl PidFile {
         // A full disk is no reason not to serve. The descriptor's place may be shared.
         let _ = self.file.set_len(0);
         let _ = self.file.write_all_at(number.as_bytes(), 0);
+        if !std::mem::replace(&mut self.is_placed, true)
+            && let Err(error) = place_file(&self.path)
+        {
+            error_log::log(
+                &message::CONFIG_WARNING,
+                format_args!("PidFile {}: {error}", self.path.display()),
+            );
+        }
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        if !self.is_placed {
+            let _ = fs::remove_file(beside(&self.path));
+            return;
+        }
         let ours = fs::read_to_string(&self.path)
             .is_ok_and(|text| text.trim() == std::process::id().to_string());
         if ours && saker_net::privileged::remove_file(&self.path).is_err() {
@@ -90,7 +108,7 @@ mod tests {
         };
         let make = || PidFile::make(&server).unwrap().unwrap();
         let mut file = make();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+        assert!(!path.exists());
         file.fill();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),

@@ -8,7 +8,7 @@
 
 use super::{
     access_logs, acme::Prepared, broker, document_roots, error_log_settings, launcher::Cause,
-    page_cache, supervisor::Supervisor, systemd::notify, upgrade_state,
+    nginx_lines, page_cache, supervisor::Supervisor, systemd::notify, upgrade_state,
 };
 use saker_cli::source::on_one_line;
 use saker_config::model::Address;
@@ -61,6 +61,10 @@ impl Supervisor {
                     &message::RELOADED,
                     format_args!("generation {}", report.generation),
                 );
+            }
+            Err(text) if self.is_nginx() => {
+                self.shared.main_counters.increment(Metric::ReloadsFailed);
+                nginx_lines::refused(text);
             }
             Err(text) => {
                 self.shared.main_counters.increment(Metric::ReloadsFailed);

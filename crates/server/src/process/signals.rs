@@ -50,7 +50,8 @@ impl Signals {
                     match supervisor.is_nginx() {
                         // A second one changes nothing.
                         true if supervisor.is_stopping() => {}
-                        is_graceful => supervisor.ask_stop(is_graceful),
+                        true => supervisor.ask_stop_refusing(),
+                        false => supervisor.ask_stop(false),
                     }
                 }
                 _ = self.window.recv() => if supervisor.is_apache() { supervisor.ask_stop_refusing() },

@@ -72,14 +72,21 @@ impl From<Refusal> for Failure {
 /// Runs a server until it is stopped.
 pub fn run(source: Source) -> ExitCode {
     upgrade::note_program();
+    // Lines before the error log is open have its form.
+    error_log::set_nginx(matches!(source, Source::Nginx { .. }));
     if let Some(status) = broker::take_part(&source) {
         return status;
     }
     if inheritance::task() == Some(Task::Check) {
         return check(&source);
     }
-    match try_run(source) {
+    match try_run(source.clone()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Configuration(text) | Failure::Start(text))
+            if saker_cli::nginx::report_failure(&source, &text) =>
+        {
+            ExitCode::FAILURE
+        }
         Err(Failure::Configuration(text)) => {
             eprint!("{text}");
             ExitCode::from(1)
@@ -127,7 +134,9 @@ fn try_run(source: Source) -> Result<(), Failure> {
     }
     let read = source.read().map_err(Failure::Configuration)?;
     report_panics();
-    read.warnings.iter().for_each(|warning| {
+    let is_told = saker_cli::nginx::has_warned();
+    let warnings = read.warnings.iter().filter(|_| !is_told);
+    warnings.for_each(|warning| {
         error_log::log(
             &message::CONFIG_WARNING,
             format_args!("{}", on_one_line(warning)),

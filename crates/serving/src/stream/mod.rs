@@ -26,6 +26,8 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 pub struct Streams {
     pub context: Rc<StreamContext>,
     logs: RefCell<Vec<LogBuffer>>,
+    /// For each log: its lines are written at once.
+    are_immediate: Vec<bool>,
     counters: Arc<Counters>,
 }
 
@@ -38,12 +40,15 @@ impl Streams {
         index: usize,
     ) -> Option<Rc<Streams>> {
         let rules = (shared.make_stream_rules)(generation)?;
-        let mut logs = Vec::new();
+        let (mut logs, mut are_immediate) = (Vec::new(), Vec::new());
         for target in rules.log_targets() {
             match shared.logs.open(target) {
                 Ok(file) => {
                     file.set_rotation(generation.model.rotation_of(target));
                     logs.push(LogBuffer::new(file));
+                    let mut known = generation.model.stream_logs.iter();
+                    let log = known.find(|log| log.target == *target);
+                    are_immediate.push(log.is_some_and(|log| log.is_immediate));
                 }
                 // It was open when the configuration was put in force.
                 Err(error) => {
@@ -58,6 +63,7 @@ impl Streams {
         Some(Rc::new(Streams {
             context: Rc::new(context),
             logs: RefCell::new(logs),
+            are_immediate,
             counters: Arc::clone(shared.counters.get(index)?),
         }))
     }
@@ -71,6 +77,11 @@ impl Streams {
                 let done = log.append(|out| out.extend_from_slice(line));
                 flushed.written += done.written;
                 flushed.dropped += done.dropped;
+                if self.are_immediate.get(number) == Some(&true) {
+                    let done = log.flush();
+                    flushed.written += done.written;
+                    flushed.dropped += done.dropped;
+                }
             }
         });
         self.count(flushed);

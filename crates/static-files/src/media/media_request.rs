@@ -5,7 +5,7 @@
 //! Caveat: values that can't be parsed are ignored, as by other servers.
 //! Out of scope: whether the file has that part.
 
-use saker_config::model::FlvStart;
+use saker_config::model::{FlvStart, Mp4Start};
 use saker_http::{HeadView, query};
 use saker_media::Times;
 use saker_pipeline::{CachedRoute, Exchange, Response};
@@ -31,7 +31,7 @@ pub enum Form {
 pub enum Wanted {
     FlvBytes { start: u64, end: Option<u64> },
     FlvTimes(Times),
-    Mp4(Times),
+    Mp4(Times, Mp4Start),
     Hls(Hls),
 }
 
@@ -80,7 +80,9 @@ pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
             }
             FlvStart::Seconds => times(query).map(Wanted::FlvTimes),
         },
-        Form::Mp4 if media.mp4 || handler == Some(MP4_HANDLER) => times(query).map(Wanted::Mp4),
+        Form::Mp4 if media.mp4 || handler == Some(MP4_HANDLER) => {
+            times(query).map(|times| Wanted::Mp4(times, media.mp4_start))
+        }
         Form::Flv | Form::Mp4 => None,
     }
 }

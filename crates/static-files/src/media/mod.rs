@@ -18,7 +18,7 @@ use crate::{
     names,
     representation::Representation,
 };
-use saker_config::model::{Rate, Settings};
+use saker_config::model::{Mp4Start, Rate, Settings};
 use saker_content::Content;
 use saker_files::Metadata;
 use saker_http::Status;
@@ -217,8 +217,9 @@ impl Media {
 /// The status for a part that can't be made; logs why.
 fn refusal(exchange: &Exchange, found: &LocatedFile, fault: &MediaError) -> Status {
     let name = String::from_utf8_lossy(&found.relative);
+    let media = &exchange.routing.settings.media;
     match fault {
-        MediaError::Beyond => Status::NOT_FOUND,
+        MediaError::Beyond if media.mp4_start == Mp4Start::KeyFrame => Status::NOT_FOUND,
         MediaError::Read(error)
             if matches!(
                 error.kind(),
@@ -279,7 +280,7 @@ impl Job {
                 ));
             }
             Wanted::FlvTimes(_) => Form::Flv,
-            Wanted::Mp4(_) | Wanted::Hls(_) => Form::Mp4,
+            Wanted::Mp4(..) | Wanted::Hls(_) => Form::Mp4,
         };
         let known = match self.known.clone() {
             Some(known) => known,
@@ -290,8 +291,8 @@ impl Job {
                 pieces: flv::by_times(&source, index, times)?,
                 media_type: "",
             },
-            (MediaIndex::Movie(movie), Wanted::Mp4(times)) => Made {
-                pieces: mp4::cut(movie, times)?,
+            (MediaIndex::Movie(movie), Wanted::Mp4(times, start)) => Made {
+                pieces: mp4::cut_at(movie, times, begins(start))?,
                 media_type: "",
             },
             (MediaIndex::Movie(movie), Wanted::Hls(part)) => {
@@ -301,6 +302,14 @@ impl Job {
             _ => return Ok((None, None)),
         };
         Ok((Some(known), Some(made)))
+    }
+}
+
+fn begins(start: Mp4Start) -> mp4::Start {
+    match start {
+        Mp4Start::KeyFrame => mp4::Start::KeyFrame,
+        Mp4Start::Sample => mp4::Start::Sample,
+        Mp4Start::HiddenKeyFrame => mp4::Start::HiddenKeyFrame,
     }
 }
 
@@ -369,8 +378,15 @@ fn suffix(wanted: Wanted, fragment_ms: u64) -> String {
     let end = |end: Option<u64>| end.map_or_else(String::new, |end| end.to_string());
     match wanted {
         Wanted::FlvBytes { start, end: to } => format!("-b{start}-{}", end(to)),
-        Wanted::FlvTimes(times) | Wanted::Mp4(times) => {
+        Wanted::FlvTimes(times) | Wanted::Mp4(times, Mp4Start::KeyFrame) => {
             format!("-t{}-{}", times.start_ms, end(times.end_ms))
+        }
+        Wanted::Mp4(times, start) => {
+            let kind = match start {
+                Mp4Start::Sample => 's',
+                _ => 'k',
+            };
+            format!("-{kind}{}-{}", times.start_ms, end(times.end_ms))
         }
         Wanted::Hls(part) => {
             let part = match part {
