@@ -502,7 +502,7 @@ fn access_log(
         condition: Some(LogCondition::Decided(number)),
         rotation: None,
         mask: Arc::default(),
-        is_immediate: !log.is_buffered,
+        is_immediate: false,
         origin: origin.clone(),
     })
 }

@@ -1,8 +1,7 @@
 //! A worker's side of the access logs: the logs of each site, and the lines gathered for each.
 //!
 //! Called by: the pipeline, as a logger, for each request of a site with logs.
-//! Caveat: each worker gathers lines of its own; a batch of them is written with one lock. Lines of
-//! immediate logs wait for the requests of one turn of the worker alone.
+//! Caveat: each worker gathers lines of its own; a batch of them is written with one lock.
 //! Out of scope: collecting the facts of a line (`request::log`).
 
 use crate::{
@@ -17,12 +16,7 @@ use saker_telemetry::{
     access_log::{Flushed, Format, LogBuffer, LogClock, Mask, Needs, by_host},
     error_log, message,
 };
-use std::{
-    cell::{Cell, RefCell},
-    io,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, io, rc::Rc, sync::Arc};
 
 struct SiteLog {
     format: Rc<Format>,
@@ -34,7 +28,6 @@ struct SiteLog {
     hosts: Option<Rc<LoggedHosts>>,
     /// Set for logs at paths that rules make: the note that has it.
     path_note: Option<Box<str>>,
-    is_immediate: bool,
 }
 
 /// The logs of a site.
@@ -52,9 +45,7 @@ pub struct AccessLogs {
     sites: Vec<SiteLogs>,
     /// The parts of a record that the logs of each site use.
     needs: Vec<Needs>,
-    lines: Rc<RefCell<Lines>>,
-    /// Lines are about to be written, behind the requests that are ready now.
-    is_flushing: Rc<Cell<bool>>,
+    lines: RefCell<Lines>,
     counters: Arc<Counters>,
 }
 
@@ -72,8 +63,7 @@ impl AccessLogs {
         let mut logs = AccessLogs {
             sites: Vec::new(),
             needs: Vec::new(),
-            lines: Rc::default(),
-            is_flushing: Rc::default(),
+            lines: RefCell::default(),
             counters: Arc::clone(counters),
         };
         if let Err(error) = logs.open(generation, files) {
@@ -86,7 +76,7 @@ impl AccessLogs {
     /// The formats were checked when the configuration was loaded.
     fn open(&mut self, generation: &Generation, files: &LogFiles) -> io::Result<()> {
         let mut targets = Vec::new();
-        let Lines { buffers, .. } = &mut *self.lines.borrow_mut();
+        let Lines { buffers, .. } = self.lines.get_mut();
         for site in &generation.model.sites {
             let mut needs = Needs::default();
             let mut of_site = SiteLogs::new(site);
@@ -129,7 +119,6 @@ impl AccessLogs {
                     buffer,
                     hosts,
                     path_note,
-                    is_immediate: log.is_immediate,
                 });
             }
             self.sites.push(of_site);
@@ -211,35 +200,13 @@ impl Logger for AccessLogs {
                 }
             });
             count(&self.counters, flushed);
-            if log.is_immediate {
-                self.flush_soon();
-            }
         }
     }
 
     fn flush(&self) {
-        flush(&self.lines, &self.counters);
-    }
-}
-
-impl AccessLogs {
-    /// Writes the lines in this turn of the worker: those of several requests at a time.
-    fn flush_soon(&self) {
-        if self.is_flushing.replace(true) {
-            return;
+        for buffer in &mut self.lines.borrow_mut().buffers {
+            count(&self.counters, buffer.flush());
         }
-        let lines = Rc::clone(&self.lines);
-        let (is_flushing, counters) = (Rc::clone(&self.is_flushing), Arc::clone(&self.counters));
-        tokio::task::spawn_local(async move {
-            is_flushing.set(false);
-            flush(&lines, &counters);
-        });
-    }
-}
-
-fn flush(lines: &RefCell<Lines>, counters: &Counters) {
-    for buffer in &mut lines.borrow_mut().buffers {
-        count(counters, buffer.flush());
     }
 }
 

@@ -116,7 +116,7 @@ pub struct AccessLog {
     /// For files.
     pub rotation: Option<Rotation>,
     pub mask: Arc<Mask>,
-    /// Lines are written when their request is over, and not gathered for a while.
+    /// Lines of streams are written when their session is over, and not gathered for a while.
     pub is_immediate: bool,
     pub origin: Origin,
 }

@@ -25,8 +25,6 @@ pub struct LogUse {
     pub condition: Option<Text>,
     /// The path below the target's directory, where it has variables.
     pub path: Option<Text>,
-    /// `buffer`, `gzip`, or `flush`
-    pub is_buffered: bool,
 }
 
 /// Settings of the module.
@@ -66,7 +64,6 @@ pub fn access_log(
         format: "combined".into(),
         condition: None,
         path: None,
-        is_buffered: false,
     };
     if let AccessLogTarget::File(file) = &log.target
         && path.contains('$')
@@ -81,7 +78,7 @@ pub fn access_log(
             Some(("buffer" | "gzip", _)) if log.path.is_some() => {
                 return Err("buffered logs cannot have variables in name".to_owned());
             }
-            Some(("buffer" | "flush" | "gzip", _)) => log.is_buffered = true,
+            Some(("buffer" | "flush" | "gzip", _)) => {}
             None if word == "gzip" => {}
             _ if index == 1 => log.format = word.into(),
             _ => return Err(format!("invalid parameter \"{word}\"")),
