@@ -145,6 +145,14 @@ impl ApacheRules {
             host.redirects_max.unwrap_or(exchange.routing.redirects_max);
         exchange.routing.nesting_max = host.nesting_max.unwrap_or(exchange.routing.nesting_max);
         if let Err(status) = methods::read_path(exchange, host) {
+            // Apache refuses it before sections for URLs have a say.
+            let defaults = Arc::clone(&host.defaults);
+            let path = cache::url_path(exchange);
+            let mut memo = self.memo.borrow_mut();
+            let settings = memo.settings(&defaults, host, &path, base.as_ref());
+            drop((path, memo));
+            exchange.routing.settings = settings;
+            state(exchange).url_local = Some(defaults);
             return Some(self.unreadable(exchange, host, status));
         }
         let is_subrequest = begin_round(exchange, host);

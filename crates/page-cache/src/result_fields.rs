@@ -127,7 +127,7 @@ mod tests {
         let mut fields = Fields::new();
         status(60_000, HitStatus::Completed, 0).append_to(&mut fields, "Saker");
         let value = fields.first("Cache-Status").map(String::from_utf8_lossy);
-        assert_eq!(value.as_deref(), Some("Saker; fwd=partial; ttl=60; stored"));
+        assert_eq!(value.as_deref(), Some("Saker; fwd=partial; stored; ttl=60"));
     }
 
     #[test]
