@@ -174,9 +174,6 @@ impl Layers<'_> {
             }
             // A type is no field of either table in Apache: what sets it sets it for good.
             let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
-            if of_type && is_vain_for_type(edit, fields) {
-                continue;
-            }
             let echoed = {
                 let (seen_fields, seen_always) = (fields.clone(), always.clone());
                 let facts = Answered {
@@ -189,7 +186,7 @@ impl Layers<'_> {
                 let mut vary = Vec::new();
                 let holds = crate::response::edits::holds(edit, &facts, &mut vary);
                 vary.iter().for_each(|name| fields.add_token("Vary", name));
-                if !holds {
+                if !holds || of_type && is_vain_for_type(edit, fields) {
                     continue;
                 }
                 let context = EditContext {

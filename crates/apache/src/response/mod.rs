@@ -317,6 +317,7 @@ impl ResponseRules {
         let own = snapshot(exchange);
         let local = own.local_or_url().unwrap_or(&host.defaults);
         exchange.log.rules.hides_first_byte = local.logio.tracks_first_byte != Some(true);
+        exchange.log.rules.gets_page = exchange.log.error_document.is_some();
         exchange.log.rules.is_canonical = local.core.canonical_name == Some(true);
         if host.log_conditions.is_empty() {
             return;

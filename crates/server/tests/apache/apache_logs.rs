@@ -254,13 +254,17 @@ fn requests() -> Vec<String> {
         get("/page.html", "Range: bytes=1-2\r\n"),
         get("/page.html", "").replacen("GET", "HEAD", 1),
         get("/page.html", "Content-Length: 3\r\n").replacen("GET", "POST", 1) + "a=b",
+        // The page of an error is got by GET, whatever was asked.
+        get("/gone", "").replacen("GET", "HEAD", 1),
+        get("/gone", "Content-Length: 0\r\n").replacen("GET", "POST", 1),
+        get("/page.html", "Content-Length: 0\r\n").replacen("GET", "PUT", 1),
         "GET /page.html HTTP/1.0\r\n\r\n".to_owned(),
     ]
 }
 
 #[test]
 fn every_item_says_the_same() {
-    let conf = "LogFormat \"%a %{c}a %A %h %l %u \\\"%r\\\" %m %H %U%q >%>U<%<q\" paths\n\
+    let conf = "LogFormat \"%a %{c}a %A %h %l %u \\\"%r\\\" %m %<m %H %U%q >%>U<%<q\" paths\n\
         CustomLog {log}/paths.log paths\n\
         CustomLog {log}/status.log \"%X %s %>s %<s %!200,304{Referer}i %200,206{User-Agent}i %400{X}i\"\n\
         CustomLog {log}/fields.log \"%{Referer}i %{user-agent}i %{X-Odd}i %{a}C %{b}C %{c}C %{Location}o %{Nothing}o\"\n\
