@@ -51,6 +51,15 @@ pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status:
     exchange.routing.settings = Arc::new(settings);
 }
 
+/// Leaves the error without a page.
+pub fn withdraw(exchange: &mut Exchange, status: Status) {
+    if exchange.routing.settings.error_page(status).is_some() {
+        let mut settings = Settings::clone(&exchange.routing.settings);
+        settings.error_pages.remove(&status.0);
+        exchange.routing.settings = Arc::new(settings);
+    }
+}
+
 fn is_inside(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     path.starts_with('/') && !path.contains('\0') && !path.split('/').any(|part| part == "..")

@@ -282,7 +282,13 @@ impl Facts for RequestFacts<'_> {
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.exchange.environment.first(name).map(Cow::Borrowed)
+        // As in Apache, the page of an error is a request of its own.
+        let page = self.exchange.log.error_document.as_deref();
+        let environment = page
+            .filter(|_| !self.is_for_logs)
+            .map(|page| &page.environment);
+        let environment = environment.unwrap_or(&self.exchange.environment);
+        environment.first(name).map(Cow::Borrowed)
     }
 
     fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {

@@ -3,6 +3,7 @@
 //! Called by: `fixups`, once it is known which file that is.
 
 use crate::{
+    coding_name,
     facts::RequestFacts,
     includes, magic,
     memo::Memo,
@@ -66,6 +67,8 @@ pub fn describe(
     let digest = digest(exchange, host, watcher, local);
     let own = state(exchange);
     note_content(own, &facts, is_page);
+    coding_name::choose(exchange, &facts.codings);
+    let own = state(exchange);
     own.content_lines.extend(digest);
     let content_type = media_type.map(|media_type| local.core.with_default_charset(&media_type));
     exchange.routing.settings = memo.typed(&exchange.routing.settings, content_type.as_deref());

@@ -232,12 +232,30 @@ fn program(
         return Verdict::Wait(pause);
     }
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);
+    if is_told_variables(exchange, local) {
+        exchange.environment.settle();
+    }
     response::prepare(exchange, host, watcher, local);
     early_hints::send(exchange, local);
     match call::again(rules, exchange, host, local) {
         true => Verdict::Pass,
         false => content(rules, exchange, host, watcher, local),
     }
+}
+
+/// True if a program or a page with includes answers: from then on its variables are all that is
+/// known, as in Apache.
+fn is_told_variables(exchange: &Exchange, local: &DirConfig) -> bool {
+    let handler = exchange.routing.handler.as_deref();
+    let is_program = handler.is_some_and(|name| {
+        matches!(name, "cgi-script" | "server-parsed")
+            || name.contains("php")
+            || name.contains("fcgi:")
+    });
+    let set = local.filters.set.iter().flatten();
+    let own = peek(exchange).map_or(&[][..], |own| &own.output_filters);
+    let is_include = |name: &str| name.eq_ignore_ascii_case(catalog::INCLUDES.name);
+    is_program || own.iter().chain(set).any(|name| is_include(name))
 }
 
 /// The number of redirects that sections add to the host's own.

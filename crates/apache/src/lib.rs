@@ -17,6 +17,7 @@ mod authorizers;
 mod balancer_manager;
 mod call;
 mod cgi;
+mod coding_name;
 mod content;
 mod content_filters;
 mod dbd;

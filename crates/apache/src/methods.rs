@@ -102,7 +102,10 @@ pub fn with_methods(status: Status, host: &Host) -> Response {
 
 /// Reads the path of the request again, where AllowEncodedSlashes or MergeSlashes make another one
 /// of it.
-pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
+///
+/// # Errors
+/// Why it can't be read.
+pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), path::PathError> {
     let is_usual = host.slashes.merge && !exchange.routing.encoded_slash;
     if is_usual || !exchange.is_as_received() {
         return Ok(());
@@ -113,7 +116,7 @@ pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
         _ => return Ok(()),
     };
     let mut read = Vec::with_capacity(raw.len());
-    path::normalize_with(raw, host.slashes, &mut read).map_err(status_of)?;
+    path::normalize_with(raw, host.slashes, &mut read)?;
     (exchange.path, exchange.routing.encoded_slash) = (read, false);
     Ok(())
 }

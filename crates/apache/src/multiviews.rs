@@ -6,7 +6,7 @@
 //! Out of scope: keeping the choice, which depends on the client.
 
 use crate::{
-    magic,
+    coding_name, magic,
     negotiate::{Choice, Variant, alternates, choose, vary},
     state::{peek, state},
     subrequest::{adopt, run_phases, subrequest},
@@ -241,11 +241,8 @@ pub fn lines(exchange: &Exchange, variant: Variant, vary: String) -> Vec<(Box<st
         .coding
         .as_deref()
         .and_then(|coding| coding.strip_prefix("x-"));
-    let says_x = head
-        .all("accept-encoding")
-        .any(|line| line.windows(2).any(|part| part.eq_ignore_ascii_case(b"x-")));
     lines.extend(
-        bare.filter(|_| !says_x)
+        bare.filter(|bare| coding_name::says(head, bare))
             .map(|bare| ("Content-Encoding".into(), bare.as_bytes().into())),
     );
     lines

@@ -138,6 +138,11 @@ impl Rules for ApacheRules {
             && matches!(response.body, Body::Empty)
             && let Some(host) = self.host(exchange)
         {
+            if peek(exchange).is_some_and(|own| response::is_unmet(exchange, response.status, own))
+            {
+                error_document::withdraw(exchange, response.status);
+                return false;
+            }
             error_document::evaluate(exchange, &host, &self.watcher, response.status);
         }
         false

@@ -26,7 +26,7 @@ use saker_apache_model::{
     modules::{alias::Redirected, userdir::Place},
 };
 use saker_config::model::Settings;
-use saker_http::Status;
+use saker_http::{Status, path::PathError};
 use saker_pipeline::{Exchange, OriginalRequest, Response, to_https};
 use std::{rc::Rc, sync::Arc};
 
@@ -144,8 +144,16 @@ impl ApacheRules {
         exchange.routing.redirects_max =
             host.redirects_max.unwrap_or(exchange.routing.redirects_max);
         exchange.routing.nesting_max = host.nesting_max.unwrap_or(exchange.routing.nesting_max);
-        if let Err(status) = methods::read_path(exchange, host) {
-            return Some(self.unreadable(exchange, host, status));
+        if let Err(error) = methods::read_path(exchange, host) {
+            // Apache refuses it before sections for URLs have a say.
+            let defaults = Arc::clone(&host.defaults);
+            let path = cache::url_path(exchange);
+            let mut memo = self.memo.borrow_mut();
+            let settings = memo.settings(&defaults, host, &path, base.as_ref());
+            drop((path, memo));
+            exchange.routing.settings = settings;
+            state(exchange).url_local = Some(defaults);
+            return Some(self.unreadable(exchange, host, error));
         }
         let is_subrequest = begin_round(exchange, host);
         let own = state(exchange);
@@ -229,11 +237,13 @@ impl ApacheRules {
     }
 
     /// A path that can't be a file's may be another server's, as it was received.
-    fn unreadable(&self, exchange: &mut Exchange, host: &Arc<Host>, status: Status) -> Verdict {
+    fn unreadable(&self, exchange: &mut Exchange, host: &Arc<Host>, error: PathError) -> Verdict {
         begin_round(exchange, host);
-        translate::translate_encoded(exchange, host);
+        if error == PathError::EncodedSlash {
+            translate::translate_encoded(exchange, host);
+        }
         if state(exchange).proxied.is_none() {
-            return Verdict::Answer(Response::new(status));
+            return Verdict::Answer(Response::new(methods::status_of(error)));
         }
         exchange.path = translate::path_of(exchange).to_vec();
         exchange.routing.encoded_slash = false;

@@ -6,6 +6,7 @@ use crate::{
     tunnel::ProgramTunnel,
 };
 use saker_cgi::ResponseHead;
+use saker_config::model::Protocol;
 use saker_http::{
     Fields, Method, RequestHead, Status, Version,
     conditional::{self, Precondition, Validators},
@@ -138,8 +139,14 @@ fn is_date(value: &[u8]) -> bool {
 }
 
 /// In the place of an error of the backend's: with its challenge, which is all that a client needs
-/// of it.
-pub fn overriding(head: &ResponseHead) -> Response {
+/// of it. As in Apache, other fields of FastCGI and SCGI programs survive errors.
+pub fn overriding(head: ResponseHead, call: &UpstreamRequest) -> Response {
+    if call.manner.keeps_program_fields && has_lasting_fields(call) {
+        let mut lasting = response(head, call);
+        lasting.reason = None;
+        lasting.fields_mut().retain(|name| !is_of_content(name));
+        return lasting;
+    }
     let mut response = Response::new(head.status);
     if head.status == Status::UNAUTHORIZED
         && let Some(challenge) = head.fields.first("WWW-Authenticate")
@@ -149,6 +156,30 @@ pub fn overriding(head: &ResponseHead) -> Response {
             .set("WWW-Authenticate", challenge.to_vec());
     }
     response
+}
+
+/// True for fields of a content, and an error's page is another one.
+fn is_of_content(name: &str) -> bool {
+    const OTHERS: [&str; 5] = [
+        "Transfer-Encoding",
+        "Accept-Ranges",
+        "ETag",
+        "Last-Modified",
+        "Location",
+    ];
+    let is_described = name
+        .get(..8)
+        .is_some_and(|start| start.eq_ignore_ascii_case("content-"));
+    is_described || OTHERS.iter().any(|of| of.eq_ignore_ascii_case(name))
+}
+
+fn has_lasting_fields(call: &UpstreamRequest) -> bool {
+    let UpstreamTarget::Upstream(upstream) = &call.to else {
+        return false;
+    };
+    let member = upstream.members.first();
+    member
+        .is_some_and(|member| matches!(member.backend.protocol, Protocol::FastCgi | Protocol::Scgi))
 }
 
 /// 101 with what the connection becomes (RFC 9110 section 15.2.2). Its `Upgrade` goes along;

@@ -49,7 +49,7 @@ impl<'a> Choice<'a> {
                 .map(Into::into)
                 .or_else(|| {
                     let sticky = upstream.sticky.as_ref()?;
-                    route_of(exchange, sticky)
+                    session_of(exchange, sticky).map(|session| session.route)
                 }),
         }
     }
@@ -320,19 +320,32 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
+/// The session that a request belongs to.
+pub struct Session<'s> {
+    /// Name of the cookie or the parameter.
+    pub name: &'s str,
+    pub route: Vec<u8>,
+}
+
 /// The route in a session's name: what follows the last dot (or the separator) in the cookie, or in
 /// the path parameter.
-fn route_of(exchange: &Exchange, sticky: &Sticky) -> Option<Vec<u8>> {
-    let session = parameter(exchange.head.view().target(), sticky).or_else(|| {
+pub fn session_of<'s>(exchange: &Exchange, sticky: &'s Sticky) -> Option<Session<'s>> {
+    let by_parameter = parameter(exchange.head.view().target(), sticky);
+    let by_parameter = by_parameter.map(|session| (&*sticky.parameter, session));
+    let (name, session) = by_parameter.or_else(|| {
         let cookie = exchange.head.view().cookie(sticky.cookie.as_bytes());
-        cookie.map(<[u8]>::to_vec)
+        cookie.map(|cookie| (&*sticky.cookie, cookie.to_vec()))
     })?;
     // Without a separator the whole is the route.
     let Some(separator) = sticky.separator else {
-        return Some(session);
+        return Some(Session {
+            name,
+            route: session,
+        });
     };
     let at = session.iter().position(|byte| *byte == separator)?;
-    session.get(at + 1..).map(<[u8]>::to_vec)
+    let route = session.get(at + 1..)?.to_vec();
+    Some(Session { name, route })
 }
 
 /// `;name=value` in the path, or `name=value` in the query.

@@ -389,7 +389,7 @@ impl Gateway {
         }
         if answer::is_overridden(status, &call.manner) {
             exchange.upstream.is_replaced = true;
-            return Handled::Answered(answer::overriding(&head));
+            return Handled::Answered(answer::overriding(head, call));
         }
         exchange.upstream.is_answered_by_program = true;
         let mut response = answer::response(head, call);

@@ -16,6 +16,7 @@ mod accel_redirect;
 mod answer;
 mod authorize;
 mod balancer;
+mod balancer_variables;
 mod cgi;
 mod codecs;
 mod connect;

@@ -6,7 +6,7 @@
 
 use crate::{
     balancer::{Choice, Group},
-    codecs,
+    balancer_variables, codecs,
     connection_exchange::{ConnectionExchange, Terms},
     exchange_context::UpstreamEvent,
     failure::Failure,
@@ -64,6 +64,7 @@ impl Gateway {
             };
             let busy = Busy::new(pool, member);
             begin_attempt(exchange, member);
+            balancer_variables::set(exchange, &group.upstream, member);
             let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {

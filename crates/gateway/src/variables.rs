@@ -109,10 +109,9 @@ fn context_document_root(script: &Script) -> &[u8] {
 /// Variables that rules have set, which all others override.
 fn begin(exchange: &Exchange, variables: &mut Variables) {
     variables.clear();
-    exchange
-        .environment
-        .iter()
-        .for_each(|(name, value)| variables.push(name, value));
+    let settled = exchange.environment.settled();
+    let all = settled.iter();
+    all.for_each(|(name, value)| variables.push(name, value));
     if let Some(path) = library_path() {
         variables.set(b"LD_LIBRARY_PATH", path);
     }

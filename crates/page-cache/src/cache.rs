@@ -306,6 +306,7 @@ impl PageCache {
         let (metric, count) = match hit {
             HitStatus::Hit => (Metric::PageCacheHits, Stat::Hits),
             HitStatus::Stale => (Metric::PageCacheStale, Stat::Stale),
+            HitStatus::Completed => (Metric::PageCacheMisses, Stat::Misses),
         };
         self.count(metric);
         self.worker_stats.paths.hit(&page.site, &page.key);

@@ -18,6 +18,7 @@ mod cached_route;
 mod changed_paths;
 mod client_identity;
 mod clock;
+mod complete;
 mod conditions;
 mod decide;
 mod early_hints;

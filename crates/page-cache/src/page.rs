@@ -259,10 +259,10 @@ impl Page {
         if config.tells_status {
             result_fields::status(self.life.fresh_until_ms, hit, now).append_to(fields, "Saker");
         }
-        let result = if hit == HitStatus::Hit {
-            CacheResult::Hit
-        } else {
-            CacheResult::Stale
+        let result = match hit {
+            HitStatus::Hit => CacheResult::Hit,
+            HitStatus::Stale => CacheResult::Stale,
+            HitStatus::Completed => CacheResult::Miss,
         };
         result_fields::tell(fields, config, result, options.server_name.as_deref(), None);
     }

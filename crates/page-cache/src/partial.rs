@@ -7,7 +7,7 @@
 //! a range without one is used by itself. The total length must be known. One contiguous range is
 //! kept per page: the last one received, with what touches it; players and downloads request one
 //! range after the other.
-//! Out of scope: `multipart/byteranges`, and requesting missing ranges from the origin.
+//! Out of scope: `multipart/byteranges`, and requesting missing ranges from the origin (`complete`).
 
 use crate::{
     body_bytes::{self, log_not_stored},
@@ -21,7 +21,7 @@ use crate::{
     tags::marks,
 };
 use saker_cache_rules::rules::{
-    Use, age_s, judge_use,
+    Life, Use, age_s, judge_use,
     parts::{ContentRange, Parts},
     validation::same_bytes,
 };
@@ -37,9 +37,13 @@ use saker_http::{
 use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, Exchange, Response};
 use std::{rc::Rc, sync::Arc};
+use tokio::sync::oneshot;
 
 /// Longer ranges are not stored, unless they are the whole page.
-const PIECE_BYTES_MAX: u64 = 16 << 20;
+pub const PIECE_BYTES_MAX: u64 = 16 << 20;
+
+/// A combined range has no more bytes.
+pub const JOINED_BYTES_MAX: u64 = PIECE_BYTES_MAX * 4;
 
 /// The key of the stored range of a page.
 fn key_of(page: &[u8]) -> Vec<u8> {
@@ -106,6 +110,7 @@ pub fn store(
     mut head: EntryHead,
     decision: &Decision,
     piece: StoredRange,
+    notice: Option<WrittenNotice>,
 ) -> Result<(), Refusal> {
     if piece.range.len() > PIECE_BYTES_MAX {
         return Err(Refusal::new(
@@ -129,6 +134,7 @@ pub fn store(
         head,
         page_rules,
         piece,
+        _notice: notice,
     };
     match std::mem::take(&mut response.body) {
         Body::Stream(stream) => {
@@ -149,6 +155,10 @@ pub fn store(
     }
 }
 
+/// Dropped when a range has been written, or won't be.
+#[expect(dead_code, reason = "its end is the notice")]
+pub struct WrittenNotice(pub oneshot::Sender<()>);
+
 /// A received range that is to be combined with the stored one.
 struct PartialJoin {
     store: Arc<Store>,
@@ -157,6 +167,7 @@ struct PartialJoin {
     /// For the page that it may become.
     page_rules: Vec<u8>,
     piece: StoredRange,
+    _notice: Option<WrittenNotice>,
 }
 
 impl PartialJoin {
@@ -220,7 +231,7 @@ fn joined(
         return None;
     };
     let both = *both;
-    if both.len() > PIECE_BYTES_MAX.saturating_mul(4) {
+    if both.len() > JOINED_BYTES_MAX {
         return None;
     }
     let mut all = vec![0; usize::try_from(both.len()).ok()?];
@@ -247,20 +258,46 @@ fn there(store: &Store, key: &[u8]) -> Option<(EntryHead, StoredRange, Vec<u8>)>
     (is_valid && bytes.len() as u64 == piece.range.len()).then_some((head, piece, bytes))
 }
 
-/// The response to a range request that lies within the stored range. `None`: it does not.
-pub async fn answer(
+/// The stored range of the page that a request asks for.
+pub struct FoundRange {
+    pub key: Vec<u8>,
+    pub piece: StoredRange,
+    pub fields: Fields,
+    life: Life,
+    content: saker_cache_store::Content,
+}
+
+impl FoundRange {
+    /// RFC 9110 section 13.1.5: after a change, the client wants the whole page.
+    pub fn range_applies(&self, view: HeadView<'_>, now: i64) -> bool {
+        let validators = Validators {
+            entity_tag: self.fields.first("ETag").and_then(EntityTag::parse),
+            last_modified: self
+                .fields
+                .first("Last-Modified")
+                .and_then(|text| parse_date(text, now)),
+            now,
+        };
+        conditional::range_applies(view, &validators)
+    }
+}
+
+/// Looks up the stored range of the page; `None`: there is none that may answer this request.
+pub async fn find(
     cache: &PageCache,
     exchange: &Exchange,
     request: &CacheRequest,
-) -> Option<Response> {
+) -> Option<FoundRange> {
     let view = exchange.head.view();
-    let wanted = wanted_range(view)
-        .filter(|_| request.settings.config.obeys_http && !has_conditions(view))?;
+    if !request.settings.config.obeys_http || has_conditions(view) {
+        return None;
+    }
     let page = match &request.vary_record {
         Some(vary_record) => request.variant_key(vary_record, view)?,
         None => request.make_first_key(view)?,
     };
-    let found = cache.sound(&key_of(&page)).await.filter(|found| {
+    let key = key_of(&page);
+    let found = cache.sound(&key).await.filter(|found| {
         request
             .vary_record
             .as_ref()
@@ -275,24 +312,37 @@ pub async fn answer(
         marks(&found.head).iter().copied(),
         |_| true,
     ) == Validity::Valid;
-    if !is_valid
-        || !request.may_use(&life)
-        || judge_use(view, &life, &request.settings.http, now_ms) != Use::Fresh
-    {
+    let is_usable = is_valid
+        && request.may_use(&life)
+        && judge_use(view, &life, &request.settings.http, now_ms) == Use::Fresh;
+    is_usable.then(|| FoundRange {
+        key,
+        piece,
+        fields: record::fields(&found.head),
+        life,
+        content: found.content,
+    })
+}
+
+/// The response to a range request that lies within the stored range. `None`: it does not.
+pub async fn answer(
+    cache: &PageCache,
+    exchange: &Exchange,
+    request: &CacheRequest,
+) -> Option<Response> {
+    let view = exchange.head.view();
+    let wanted = wanted_range(view)?;
+    let found = find(cache, exchange, request).await?;
+    if !found.range_applies(view, exchange.now) {
         return None;
     }
-    let mut fields = record::fields(&found.head);
-    let validators = Validators {
-        entity_tag: fields.first("ETag").and_then(EntityTag::parse),
-        last_modified: fields
-            .first("Last-Modified")
-            .and_then(|text| parse_date(text, exchange.now)),
-        now: exchange.now,
-    };
-    // RFC 9110 section 13.1.5: after a change, the client wants the whole page.
-    if !conditional::range_applies(view, &validators) {
-        return None;
-    }
+    let FoundRange {
+        piece,
+        mut fields,
+        life,
+        content,
+        ..
+    } = found;
     let RangeOutcome::One(range) = range::resolve(wanted, piece.total, 1) else {
         return None;
     };
@@ -301,7 +351,8 @@ pub async fn answer(
     }
     let from = range.first - piece.range.first;
     let mut response = Response::new(Status::PARTIAL_CONTENT);
-    response.body = content_of(found.content).part(from..from + range.len());
+    response.body = content_of(content).part(from..from + range.len());
+    let now_ms = exchange.now.saturating_mul(1000);
     fields.remove("Content-Length");
     fields.append("Content-Range", content_range(range, piece.total));
     fields.append("Content-Length", range.len().to_string().into_bytes());

@@ -65,7 +65,7 @@ pub fn begin(
 }
 
 /// The same request as an unconditional GET without ranges.
-fn another(exchange: &Exchange) -> Exchange {
+pub fn another(exchange: &Exchange) -> Exchange {
     use KnownField::*;
     let view = exchange.head.view();
     let is_left = |name: &[u8]| {

@@ -90,6 +90,8 @@ pub struct CacheRequest {
     pub is_query: bool,
     /// The content of a QUERY.
     pub content: VecDeque<Chunk>,
+    /// What was missing of the page has just been fetched.
+    pub is_completed: bool,
     /// A refresh: no client sees the response.
     pub is_refresh: bool,
     /// Set if it fetches a fragment.
@@ -157,6 +159,7 @@ impl CacheRequest {
             is_revalidated: false,
             is_query: false,
             content: VecDeque::new(),
+            is_completed: false,
             is_refresh: false,
             has_asked_peer: false,
             include: None,

@@ -5,7 +5,7 @@
 //! Caveat: sent only where the site's settings ask for them.
 //! Out of scope: LiteSpeed's fields (`saker_cache_rules::lscache::visible`).
 
-use saker_cache_rules::rules::CacheStatus;
+use saker_cache_rules::rules::{CacheStatus, Forward};
 use saker_config::model::{CacheUse, SiteName};
 use saker_http::{Fields, fields::known_name};
 use saker_pipeline::Exchange;
@@ -16,6 +16,8 @@ use std::rc::Rc;
 pub enum HitStatus {
     Hit,
     Stale,
+    /// What was missing of it has just been fetched.
+    Completed,
 }
 
 /// Result of the look-up.
@@ -63,8 +65,11 @@ impl CacheResult {
 pub fn status(fresh_until_ms: i64, hit: HitStatus, now: i64) -> CacheStatus<'static> {
     let ttl_s = (fresh_until_ms - now.saturating_mul(1000)) / 1000;
     let detail = (hit == HitStatus::Stale).then_some("stale");
+    let is_completed = hit == HitStatus::Completed;
     CacheStatus {
-        hit: true,
+        hit: !is_completed,
+        forward: is_completed.then_some(Forward::Partial),
+        stored: is_completed,
         ttl_s: Some(ttl_s),
         detail,
         ..CacheStatus::default()
@@ -116,6 +121,14 @@ pub fn server_name(exchange: &Exchange) -> Option<Rc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn completed_pages_are_no_hits() {
+        let mut fields = Fields::new();
+        status(60_000, HitStatus::Completed, 0).append_to(&mut fields, "Saker");
+        let value = fields.first("Cache-Status").map(String::from_utf8_lossy);
+        assert_eq!(value.as_deref(), Some("Saker; fwd=partial; stored; ttl=60"));
+    }
 
     #[test]
     fn words() {

@@ -85,7 +85,8 @@ pub fn store(
     if response.status == Status::PARTIAL_CONTENT {
         let piece = StoredRange::of(response, wanted_range(exchange.head.view()))?;
         if !piece.is_whole() {
-            return partial::store(cache, response, head, &decision, piece);
+            let notice = exchange.extensions.remove();
+            return partial::store(cache, response, head, &decision, piece, notice);
         }
         // RFC 9111 section 3.4: a complete representation is a 200.
         head.status = Status::OK.0;

@@ -22,6 +22,8 @@ pub struct Environment {
     variables: Vec<Variable>,
     /// The variables depend on the request in a way that no recorded test covers.
     varies: bool,
+    /// A name occurs twice: see [`Environment::set_behind`].
+    has_repeated: bool,
 }
 
 /// Places of a name and a value: first byte and length.
@@ -48,6 +50,7 @@ impl Clone for Environment {
             bytes,
             variables,
             varies: self.varies,
+            has_repeated: self.has_repeated,
         }
     }
 }
@@ -121,6 +124,48 @@ impl Environment {
         self.compact();
     }
 
+    /// Sets a variable for programs: look-ups find what was set before, if anything was, as in Apache,
+    /// whose mod_env adds its variables behind those of others.
+    pub fn set_behind(&mut self, name: &[u8], value: &[u8]) {
+        let Some(first) = self.position(name) else {
+            return self.set_known(name, value);
+        };
+        let value = self.keep(value);
+        let mut later = self.variables.iter().skip(first + 1);
+        let later = later.position(|variable| self.text(variable.name) == name);
+        let name = self.variables[first].name;
+        match later {
+            Some(at) => self.variables[first + 1 + at].value = value,
+            None => {
+                self.variables.push(Variable { name, value });
+                self.has_repeated = true;
+            }
+        }
+        self.compact();
+    }
+
+    /// Gives each variable the value that was set last, which programs get.
+    pub fn settle(&mut self) {
+        if !std::mem::take(&mut self.has_repeated) {
+            return;
+        }
+        let before = std::mem::take(self);
+        self.varies = before.varies;
+        for (name, value) in before.iter() {
+            self.set_known(name, value);
+        }
+    }
+
+    /// Variables as programs get them: each once, with the value that was set last.
+    pub fn settled(&self) -> Cow<'_, Environment> {
+        if !self.has_repeated {
+            return Cow::Borrowed(self);
+        }
+        let mut settled = self.clone();
+        settled.settle();
+        Cow::Owned(settled)
+    }
+
     /// Rules that set one variable again and again must not make the texts grow without bound.
     fn compact(&mut self) {
         if self.bytes.len() < COMPACTED_BYTES_MIN {
@@ -135,7 +180,7 @@ impl Environment {
             return;
         }
         let before = std::mem::take(self);
-        self.varies = before.varies;
+        (self.varies, self.has_repeated) = (before.varies, before.has_repeated);
         for (name, value) in before.iter() {
             let (name, value) = (self.keep(name), self.keep(value));
             self.variables.push(Variable { name, value });
@@ -193,6 +238,21 @@ impl fmt::Debug for Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_behind_another_is_for_programs() {
+        let mut all = Environment::default();
+        all.set_known(b"a", b"1");
+        all.set_behind(b"a", b"2");
+        all.set_behind(b"a", b"3");
+        all.set_behind(b"b", b"4");
+        assert_eq!((all.first(b"a"), all.len()), (Some(&b"1"[..]), 3));
+        let settled = all.settled();
+        assert_eq!((settled.first(b"a"), settled.len()), (Some(&b"3"[..]), 2));
+        all.unset(b"a");
+        all.settle();
+        assert_eq!((all.first(b"a"), all.len()), (None, 1));
+    }
 
     #[test]
     fn variables() {

@@ -40,6 +40,8 @@ pub struct LogRules {
     pub decisions: Vec<bool>,
     /// Omits the time to the first byte.
     pub hides_first_byte: bool,
+    /// The page of an error is got by GET, whatever the request's method was.
+    pub gets_page: bool,
     /// Logs the canonical name of the site instead of the requested host.
     pub is_canonical: bool,
 }

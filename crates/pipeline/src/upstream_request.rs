@@ -143,6 +143,8 @@ pub struct ProxyOptions {
     pub keeps_dates: bool,
     /// Allows protocol upgrades (`Upgrade`).
     pub upgrades: bool,
+    /// Fields of FastCGI and SCGI programs stay where an error document replaces their content.
+    pub keeps_program_fields: bool,
     /// Answers in Apache's statuses if an HTTP upstream can't be reached in time (503) or says
     /// nothing in time (502), where it is 504 otherwise.
     pub has_apaches_statuses: bool,
@@ -205,6 +207,7 @@ impl Default for ProxyOptions {
             follows_locations: true,
             keeps_dates: false,
             upgrades: true,
+            keeps_program_fields: false,
             has_apaches_statuses: false,
             is_like_nginx: false,
             server_name: "".into(),

@@ -51,7 +51,7 @@ impl Env {
         self.0
             .iter()
             .flat_map(|said| &said.variables)
-            .for_each(|(name, value)| environment.set_known(name, value));
+            .for_each(|(name, value)| environment.set_behind(name, value));
     }
 
     fn said(&mut self) -> &mut EnvSettings {

@@ -9,8 +9,8 @@ use saker_pipeline::{Environment, Exchange};
 /// Bytes of a text that take as long to look at as the name of one variable.
 const LOOK_BYTES: usize = 2;
 
-/// Later than what SetEnvIf and rewrite rules have set, and over it. Where there are many, the
-/// request's budget is charged.
+/// Later than what SetEnvIf and rewrite rules have set, and behind it: programs get these values, edits
+/// and logs those. Where there are many, the request's budget is charged.
 pub fn apply(env: &Env, exchange: &mut Exchange) {
     const FEW: usize = 64;
     let Some(said) = &env.0 else { return };
@@ -32,7 +32,7 @@ pub fn apply(env: &Env, exchange: &mut Exchange) {
 pub fn redirected(before: &Environment, status: u16) -> Environment {
     let mut environment = Environment::default();
     for (name, value) in before.iter() {
-        environment.set_known(&[b"REDIRECT_", name].concat(), value);
+        environment.set_behind(&[b"REDIRECT_", name].concat(), value);
     }
     environment.set_known(b"REDIRECT_STATUS", status.to_string().as_bytes());
     if before.varies() {

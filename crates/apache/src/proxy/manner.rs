@@ -58,6 +58,7 @@ pub fn manner(
         is_unbuffered: extras.flushes,
         upgrades: extras.upgrades,
         has_apaches_statuses: !extras.is_program,
+        keeps_program_fields: extras.is_program,
         follows_locations: !extras.is_literal,
         reverse: said
             .reversals

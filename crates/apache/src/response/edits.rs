@@ -116,8 +116,7 @@ fn apply_unbounded(
         Action::Merge(value) => merge(table, &edit.name, &safe(text(value, context))),
         // A type stands in no table, so it is always missing there.
         Action::SetIfEmpty(value)
-            if edit.name.eq_ignore_ascii_case("Content-Type")
-                || old().is_none_or(|old| old.is_empty()) =>
+            if edit.name.eq_ignore_ascii_case("Content-Type") || old().is_none() =>
         {
             table.set(name(), safe(text(value, context)))
         }

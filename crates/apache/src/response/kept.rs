@@ -8,6 +8,7 @@
 use crate::{
     facts::RequestFacts,
     response::{
+        asks_program,
         edits::{EditContext, Received},
         layers::{Layers, Way, content_lines},
     },
@@ -31,6 +32,7 @@ pub struct Kept {
     content: Vec<(Box<str>, Box<[u8]>)>,
     vary: Vec<String>,
     is_error_page: bool,
+    is_of_program: bool,
     asked: Option<Box<Asked>>,
 }
 
@@ -52,6 +54,7 @@ impl Kept {
         let content = content_lines(&own);
         let vary = own.vary.clone();
         let is_error_page = own.is_error_page;
+        let is_of_program = asks_program(exchange, &own, host);
         let wants_more = local
             .headers
             .success
@@ -75,6 +78,7 @@ impl Kept {
             content,
             vary,
             is_error_page,
+            is_of_program,
             asked,
         }
     }
@@ -103,6 +107,7 @@ fn resource(exchange: &Exchange) -> Exchange {
 impl HeadEdits for Kept {
     fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
         let layers = Layers {
+            is_of_program: self.is_of_program,
             local: &self.local,
             defaults: &self.host.defaults,
             always: &[],
@@ -166,6 +171,7 @@ impl HeadEdits for Kept {
             && self.content == other.content
             && self.vary == other.vary
             && self.is_error_page == other.is_error_page
+            && self.is_of_program == other.is_of_program
             && same_place
     }
 

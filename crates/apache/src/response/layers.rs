@@ -32,8 +32,23 @@ const DRIVERS: [&str; 7] = [
     "Server",
 ];
 
+/// Fields of a program that are the content's alone; all others survive errors, as in Apache
+/// (ap_scan_script_header_err_core_ex). Compression, which comes before, sets some of them.
+const OF_CONTENT: [&str; 8] = [
+    "Content-Type",
+    "Content-Encoding",
+    "Content-Range",
+    "Accept-Ranges",
+    "ETag",
+    "Last-Modified",
+    "Location",
+    "Vary",
+];
+
 /// Everything that is laid over one response.
 pub struct Layers<'l> {
+    /// A program's fields are in the table that `Header always` edits.
+    pub is_of_program: bool,
     pub local: &'l DirConfig,
     /// Settings of the host: early edits are its alone.
     pub defaults: &'l DirConfig,
@@ -61,6 +76,9 @@ impl Layers<'_> {
             .filter_map(|name| taken(fields, name))
             .collect();
         self.early(way, context, &mut always, fields);
+        if self.is_of_program {
+            move_to(&mut always, fields);
+        }
         self.always
             .iter()
             .for_each(|(name, value)| always.append(name.to_string(), value.to_vec()));
@@ -88,7 +106,7 @@ impl Layers<'_> {
                 .iter()
                 .for_each(|name| fields.add_token("Vary", name));
         }
-        if self.local.expires.is_active() {
+        if self.local.expires.is_active() && !always.has("Expires") {
             // The note that goes with a redirect is HTML.
             let is_note = way == Way::Refusal && !fields.has("Content-Type");
             if is_note {
@@ -111,6 +129,13 @@ impl Layers<'_> {
             self.edit((success, false), way, head, context, (&mut always, fields));
         }
         finish(always, drivers, fields);
+    }
+
+    /// For what is answered before anything but early edits has a say.
+    pub fn lay_early(&self, context: &EditContext<'_>, fields: &mut Fields) {
+        let mut always = Fields::new();
+        self.early(Way::Content, context, &mut always, fields);
+        finish(always, Vec::new(), fields);
     }
 
     /// Applies the edits of before the request was handled, as far as nothing has replaced their
@@ -149,9 +174,6 @@ impl Layers<'_> {
             }
             // A type is no field of either table in Apache: what sets it sets it for good.
             let of_type = edit.name.eq_ignore_ascii_case("Content-Type");
-            if of_type && is_vain_for_type(edit, fields) {
-                continue;
-            }
             let echoed = {
                 let (seen_fields, seen_always) = (fields.clone(), always.clone());
                 let facts = Answered {
@@ -164,7 +186,7 @@ impl Layers<'_> {
                 let mut vary = Vec::new();
                 let holds = crate::response::edits::holds(edit, &facts, &mut vary);
                 vary.iter().for_each(|name| fields.add_token("Vary", name));
-                if !holds {
+                if !holds || of_type && is_vain_for_type(edit, fields) {
                     continue;
                 }
                 let context = EditContext {
@@ -181,6 +203,28 @@ impl Layers<'_> {
             echoed
                 .into_iter()
                 .for_each(|(name, value)| fields.append(name, value));
+        }
+    }
+}
+
+/// Moves a program's fields to the table of those that survive errors, where each has one line but
+/// cookies.
+fn move_to(always: &mut Fields, fields: &mut Fields) {
+    let own = std::mem::take(fields);
+    for (name, value) in own.iter() {
+        if OF_CONTENT
+            .iter()
+            .any(|kept| kept.eq_ignore_ascii_case(name))
+        {
+            fields.append(name.to_owned(), value.to_vec());
+        } else if name.eq_ignore_ascii_case("Set-Cookie") {
+            always.append(name.to_owned(), value.to_vec());
+        } else {
+            let merged = match always.first(name) {
+                Some(old) => [old, b", ", value].concat(),
+                None => value.to_vec(),
+            };
+            always.set(name.to_owned(), merged);
         }
     }
 }

@@ -39,7 +39,13 @@ use saker_net::blocking::Pause;
 use saker_pipeline::{
     Exchange, Filter, HeadFacts, LocalFuture, Response, TraceStep, respond::built_in_page,
 };
-use std::{rc::Rc, sync::Arc};
+use std::{
+    ffi::OsStr,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+};
 
 /// Decides, once everything about the content is known, which way its head gets what the rules say.
 pub fn prepare(
@@ -144,13 +150,24 @@ fn explain_edits(exchange: &mut Exchange, local: &DirConfig) {
     }
 }
 
-/// Facts about the head, as far as the response says them.
-fn head_facts(exchange: &Exchange, response: &Response) -> HeadFacts {
+/// Facts about the head, as far as the response says them, or the file that it came to.
+fn head_facts(
+    exchange: &Exchange,
+    response: &Response,
+    own: &State,
+    local: &DirConfig,
+) -> HeadFacts {
     let modified = response.fields().first("Last-Modified");
+    let modified_s = modified.and_then(|value| parse_date(value, exchange.now));
+    let of_file = || {
+        let is_wanted = local.expires.is_active() && own.kind.is_some() && own.proxied.is_none();
+        let path = is_wanted.then(|| Path::new(OsStr::from_bytes(&own.filename)))?;
+        path.metadata().ok().map(|metadata| metadata.mtime())
+    };
     HeadFacts {
         status: response.status,
         now: exchange.now,
-        modified_s: modified.and_then(|value| parse_date(value, exchange.now)),
+        modified_s: modified_s.or_else(of_file),
     }
 }
 
@@ -226,17 +243,15 @@ impl ResponseRules {
         let Some(host) = host_of(&self.rules.apache, exchange) else {
             return Ok(true);
         };
-        // As in Apache: a TRACE is answered before anything else has a say.
-        let method = exchange.head.view().method();
-        if method == Method::Trace && response.status == Status::OK {
-            return Ok(true);
-        }
         let own = snapshot(exchange);
         // Before the walk, what is in force for the host and the URL is in force.
         let local = own
             .local_or_url()
             .map_or_else(|| Arc::clone(&host.defaults), Arc::clone);
         let way = way(exchange, response.status, &own);
+        if is_unparsed(exchange, &own) {
+            return Ok(true);
+        }
         if is_untouched(&own, &local, host, response) {
             layers::without_repetitions(response.fields_mut());
             return Ok(true);
@@ -263,16 +278,23 @@ impl ResponseRules {
         };
         let (always, content) = (lines_of_all(&own, way), lines_of_content(&own, way));
         let layers = Layers {
+            is_of_program: exchange.upstream.is_answered_by_program
+                && exchange.log.error_document.is_none()
+                && asks_program(exchange, &own, host),
             local: &local,
             defaults: &host.defaults,
             always: &always,
             content: &content,
             vary: &own.vary,
         };
-        let head = head_facts(exchange, response);
+        let head = head_facts(exchange, response, &own, &local);
         let fields = response.fields_mut();
         if let Some(media_type) = unsent_type(exchange, head.status, &own) {
             fields.set("Content-Type", media_type.as_bytes().to_vec());
+        }
+        if is_answered_early(exchange, head.status) {
+            layers.lay_early(&context, fields);
+            return Ok(true);
         }
         layers.lay(way, &head, &context, fields);
         if head.status == Status::NOT_MODIFIED {
@@ -295,6 +317,7 @@ impl ResponseRules {
         let own = snapshot(exchange);
         let local = own.local_or_url().unwrap_or(&host.defaults);
         exchange.log.rules.hides_first_byte = local.logio.tracks_first_byte != Some(true);
+        exchange.log.rules.gets_page = exchange.log.error_document.is_some();
         exchange.log.rules.is_canonical = local.core.canonical_name == Some(true);
         if host.log_conditions.is_empty() {
             return;
@@ -417,12 +440,56 @@ fn unsent_type<'e>(exchange: &'e Exchange, status: Status, own: &State) -> Optio
     media_type.filter(|_| is_unsent)
 }
 
+/// True for TRACE and `OPTIONS *`: as in Apache, they are answered before anything else has a say.
+fn is_answered_early(exchange: &Exchange, status: Status) -> bool {
+    let view = exchange.head.view();
+    status == Status::OK
+        && match view.method() {
+            Method::Trace => true,
+            Method::Options => view.target() == b"*",
+            _ => false,
+        }
+}
+
+/// True if a program has said its whole head itself (`nph-` in front of its name): as in Apache, that
+/// is left as it is.
+fn is_unparsed(exchange: &Exchange, own: &State) -> bool {
+    let name = own.filename.rsplit(|byte| *byte == b'/').next();
+    exchange.upstream.is_answered_by_program
+        && exchange.routing.handler.as_deref() == Some("cgi-script")
+        && own.proxied.is_none()
+        && name.is_some_and(|name| name.starts_with(b"nph-"))
+}
+
+/// True if the content comes by CGI, FastCGI, or SCGI. PHP of our own is as a module is in Apache.
+pub fn asks_program(exchange: &Exchange, own: &State, host: &Host) -> bool {
+    let is_program = |url: &[u8]| url.starts_with(b"fcgi:") || url.starts_with(b"scgi:");
+    let by_handler = || {
+        let handler = exchange.routing.handler.as_deref()?;
+        let url = handler.strip_prefix("proxy:");
+        Some(url.map_or(handler == "cgi-script", |url| {
+            is_program(url.rsplit('|').next().unwrap_or_default().as_bytes())
+        }))
+    };
+    !host.is_native
+        && match &own.proxied {
+            Some(proxied) => is_program(
+                proxied
+                    .url
+                    .rsplit(|byte| *byte == b'|')
+                    .next()
+                    .unwrap_or_default(),
+            ),
+            None => by_handler().unwrap_or(false),
+        }
+}
+
 /// Returns whether a file's own conditions were not met (412): Apache sends the head that the file
 /// would have, and no page.
 pub fn is_unmet(exchange: &Exchange, status: Status, own: &State) -> bool {
     let method = exchange.head.view().method();
     status == Status::PRECONDITION_FAILED
-        && matches!(method, Method::Get | Method::Head)
+        && matches!(method, Method::Get | Method::Head | Method::Post)
         && own.kind == Some(Kind::File)
         && exchange.routing.handler.is_none()
         && own.proxied.is_none()

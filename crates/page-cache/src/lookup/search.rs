@@ -11,7 +11,7 @@ use crate::{
     background_fetch::FetchOutcome,
     cache::{Cached, PageCache},
     clock::{monotonic_ms, now_ms},
-    early_hints,
+    complete, early_hints,
     esi::fragment::FragmentAnswer,
     key,
     lookup::{
@@ -231,13 +231,7 @@ async fn search(
             SearchStep::Again => continue,
             SearchStep::Missing(before) => before,
         };
-        if let Some(response) = partial::answer(cache, exchange, &request).await {
-            exchange.trace("cache", None, || "answered from a stored range".into());
-            exchange.upstream.is_answered_by_program = true;
-            request.count(Stat::Hits);
-            let base = &request.key_base;
-            cache.worker_stats.paths.hit(&base.scope, &base.url);
-            cache.count(Metric::PageCacheHits);
+        if let Some(response) = from_range(cache, exchange, &request).await {
             return Handled::Answered(response);
         }
         match peers::get(cache, exchange, &mut request).await {
@@ -251,12 +245,56 @@ async fn search(
         }
         found = before.clone();
         if !lock_or_wait(cache, exchange, &mut request, before).await {
+            if let Some(response) = completed(cache, exchange, &mut request).await {
+                return Handled::Answered(response);
+            }
             break;
         }
     }
     early_hints::send(cache, exchange, &request, found.as_deref());
     go_on(cache, exchange, request);
     Handled::Declined
+}
+
+/// The response from the stored range of a page.
+async fn from_range(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &CacheRequest,
+) -> Option<Response> {
+    let response = partial::answer(cache, exchange, request).await?;
+    exchange.trace("cache", None, || "answered from a stored range".into());
+    exchange.upstream.is_answered_by_program = true;
+    let (metric, count) = match request.is_completed {
+        true => (Metric::PageCacheMisses, Stat::Misses),
+        false => (Metric::PageCacheHits, Stat::Hits),
+    };
+    request.count(count);
+    let base = &request.key_base;
+    cache.worker_stats.paths.hit(&base.scope, &base.url);
+    cache.count(metric);
+    Some(response)
+}
+
+/// The response, if the origin had to be asked only for what a stored range lacks.
+async fn completed(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &mut CacheRequest,
+) -> Option<Response> {
+    if !Box::pin(complete::fetch(cache, exchange, request)).await {
+        return None;
+    }
+    request.is_completed = true;
+    for _ in 0..ROUNDS_MAX {
+        match search_once(cache, exchange, request).await {
+            SearchStep::Answered(response) => return Some(response),
+            SearchStep::Again => {}
+            SearchStep::Missing(_) => break,
+        }
+    }
+    request.is_completed = false;
+    from_range(cache, exchange, request).await
 }
 
 /// The response from a page that another server has handed out, and that is not kept here.
@@ -303,7 +341,11 @@ async fn search_once(
                 page.is_renewed.set(true);
                 refresh::begin(cache, exchange, &page, request.include.clone());
             }
-            (page, HitStatus::Hit)
+            let hit = match request.is_completed {
+                true => HitStatus::Completed,
+                false => HitStatus::Hit,
+            };
+            (page, hit)
         }
         // Its content belongs to this request: no background request can repeat it.
         // Another server of the cluster wants a fresh one.

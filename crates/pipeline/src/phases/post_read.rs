@@ -105,7 +105,12 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
             }
             true
         }
-        Err(PathError::Nul) if has_rules => return Err(Status::NOT_FOUND),
+        // They refuse it with the pages and in the logs of its host.
+        Err(error) if has_rules => {
+            log_rejection(exchange, status_of(error));
+            decoded = b"/".to_vec();
+            true
+        }
         outcome => outcome.map_err(status_of).map(|()| false)?,
     };
     let mut host = std::mem::take(&mut exchange.host);

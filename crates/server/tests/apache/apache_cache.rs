@@ -368,8 +368,8 @@ fn lasting(response: &Response) -> Vec<(String, String)> {
 fn fields_are_changed_once() {
     let site = Site::start(
         "ac-fields",
-        "CacheLookup on\nHeader append X-Append two\nHeader add X-Add one\nHeader set X-Set one\nHeader always set X-Always one\n\
-         Header edit X-Edit a aa\nHeader merge Vary X-Merged\nHeader unset X-Unset\nExpiresActive on\nExpiresDefault \"access plus 1 hour\"\n\
+        "CacheLookup on\nHeader always append X-Append two\nHeader add X-Add one\nHeader set X-Set one\nHeader always set X-Always one\n\
+         Header always edit X-Edit a aa\nHeader merge Vary X-Merged\nHeader always unset X-Unset\nExpiresActive on\nExpiresDefault \"access plus 1 hour\"\n\
          Header set X-By expr=%{HTTP:X-Mark}",
     );
     site.says(&format!("{PUBLIC}\nX-Append: one\nX-Edit: a\nX-Unset: one"));

@@ -260,7 +260,7 @@ fn requests() -> Vec<String> {
 
 #[test]
 fn every_item_says_the_same() {
-    let conf = "LogFormat \"%a %{c}a %A %h %l %u \\\"%r\\\" %m %H %U%q >%>U<%<q\" paths\n\
+    let conf = "LogFormat \"%a %{c}a %A %h %l %u \\\"%r\\\" %m %<m %H %U%q >%>U<%<q\" paths\n\
         CustomLog {log}/paths.log paths\n\
         CustomLog {log}/status.log \"%X %s %>s %<s %!200,304{Referer}i %200,206{User-Agent}i %400{X}i\"\n\
         CustomLog {log}/fields.log \"%{Referer}i %{user-agent}i %{X-Odd}i %{a}C %{b}C %{c}C %{Location}o %{Nothing}o\"\n\
@@ -270,7 +270,10 @@ fn every_item_says_the_same() {
         CustomLog {log}/plain.log unknown\n\
         LogFormat \"plainly %r %>s %t\"\nTransferLog {log}/transfer.log\n";
     let site = Site::new("apache-logs", conf, FILES);
-    let requests = requests();
+    // The page of an error is got by GET, whatever was asked.
+    let gone = |method| get("/gone", "Content-Length: 0\r\n").replacen("GET", method, 1);
+    let mut requests = requests();
+    requests.splice(0..0, ["HEAD", "POST", "PUT"].map(gone));
     let same = [
         "paths.log",
         "status.log",

@@ -100,6 +100,7 @@ fn finish(
     let record = Record {
         path: &log_facts.path,
         final_path: Some(&log_facts.final_path),
+        final_method: log_facts.rules.gets_page.then_some(b"GET"),
         query: log_facts
             .first_query
             .as_ref()

@@ -373,7 +373,9 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'l' => Kind::Literal(Box::from(*b"-")),
         b'L' if modifiers.argument == "c" => Kind::ConnectionLogId,
         b'L' => Kind::LogId,
-        b'm' => Kind::Method,
+        b'm' => Kind::Method {
+            last: modifiers.last.unwrap_or(true),
+        },
         b'n' => Kind::Note(name(modifiers)?),
         b'o' => Kind::ResponseField(name(modifiers)?),
         b'p' => port(modifiers)?,

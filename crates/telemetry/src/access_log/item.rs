@@ -44,7 +44,9 @@ pub(super) enum Kind {
     KeepaliveCount,
     LogId,
     ConnectionLogId,
-    Method,
+    Method {
+        last: bool,
+    },
     Note(Box<str>),
     ResponseField(Box<str>),
     CanonicalPort,

@@ -56,6 +56,8 @@ pub struct Record<'a> {
     pub path: &'a [u8],
     /// Path after internal redirects (`%>U`), where it differs.
     pub final_path: Option<&'a [u8]>,
+    /// Method after internal redirects, where it differs.
+    pub final_method: Option<&'a [u8]>,
     /// Without the question mark.
     pub query: Option<&'a [u8]>,
     /// Query after internal redirects, if it differs.
@@ -111,6 +113,7 @@ impl Default for Record<'_> {
             site_name: "",
             path: b"",
             final_path: None,
+            final_method: None,
             query: None,
             final_query: None,
             status: 0,

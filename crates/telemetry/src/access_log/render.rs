@@ -41,7 +41,10 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::KeepaliveCount => append_decimal(record.keepalive_count.into(), out),
         Kind::LogId => text_or_dash(record.log_id.as_bytes(), out),
         Kind::ConnectionLogId => text_or_dash(record.connection_log_id.as_bytes(), out),
-        Kind::Method => value(record.head.map(HeadView::method_token), out),
+        Kind::Method { last: true } if record.final_method.is_some() => {
+            value(record.final_method, out)
+        }
+        Kind::Method { .. } => value(record.head.map(HeadView::method_token), out),
         Kind::Note(name) => looked_up(record.notes, name, out),
         Kind::ResponseField(name) => response_field(record.response_fields, name, out),
         Kind::CanonicalPort => port(record.canonical_port.or(local_port(record)), out),
