@@ -434,6 +434,8 @@ messages! {
         "Make the directory of client_body_temp_path writable by the server's user, and check for free space.";
     NGINX_PROCESS "SK1511" "nginx" Notice "a signal was received, or a state of the server is over"
         "Nothing: the lines are nginx's, for tools that wait for them.";
+    NGINX_BODY_TOO_LARGE "SK1519" "nginx" Error "the content of a request is longer than allowed"
+        "Nothing, if intended; otherwise raise client_max_body_size.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"
