@@ -113,7 +113,7 @@ impl Driver {
     fn event(&mut self, event: Event<'_>) {
         self.events.push(format!("{event:?}"));
         if let Event::Head { .. }
-        | Event::HeadTooLarge { .. }
+        | Event::HeadRefused { .. }
         | Event::Informational { .. }
         | Event::Trailers { .. } = event
         {

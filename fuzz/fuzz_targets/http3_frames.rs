@@ -171,7 +171,7 @@ impl Driver {
             }
             // The end may be told with the head or after it.
             Event::Head { stream, end_stream }
-            | Event::HeadTooLarge {
+            | Event::HeadRefused {
                 stream, end_stream, ..
             } => {
                 for (name, value) in self.head.view().fields() {

@@ -98,6 +98,13 @@ pub enum Event {
     Switched(ResponseHead),
 }
 
+/// The first status of a program's response, with its reason phrase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstStatus {
+    pub status: Status,
+    pub reason: Option<Box<[u8]>>,
+}
+
 /// Head of a program's response. Which of its fields concern the connection only is for the engine
 /// to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +118,9 @@ pub struct ResponseHead {
     pub length: Option<u64>,
     /// The program said a status; otherwise it is 200, or 302 because of a `Location`.
     pub is_status_said: bool,
+    /// The first status that the program said, where another counts by CGI's rules: a `Location`
+    /// outweighs 200, and the last of several lines the others.
+    pub first_status: Option<Box<FirstStatus>>,
     /// The program said a status that is none, which counts as 500, as in Apache.
     pub is_status_invalid: bool,
     /// RFC 3875 section 6.2.2: `Location` is a path of this server, to be served in place of this

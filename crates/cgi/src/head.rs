@@ -6,6 +6,7 @@
 //! Absent on purpose: leaving out what concerns the connection only (Connection, Keep-Alive ...).
 //! The engine does it for HTTP upstreams too.
 
+use crate::dialogue::FirstStatus;
 use crate::{Broken, Fault, ResponseHead};
 use saker_http::{Fields, Status, chars};
 
@@ -18,6 +19,7 @@ pub struct HeadBuilder {
     status: Option<Status>,
     is_status_invalid: bool,
     reason: Option<Box<[u8]>>,
+    first: Option<FirstStatus>,
     fields: Fields,
     length: Length,
     count: usize,
@@ -45,8 +47,13 @@ impl HeadBuilder {
             !reason.is_empty() && status.reason().as_bytes() != reason && is_value(reason)
         });
         self.is_status_invalid = status.is_none();
-        self.status = Some(status.unwrap_or(Status::INTERNAL_SERVER_ERROR));
+        let status = status.unwrap_or(Status::INTERNAL_SERVER_ERROR);
+        self.status = Some(status);
         self.reason = is_own.then(|| reason.into());
+        if self.first.is_none() {
+            let reason = self.reason.clone();
+            self.first = Some(FirstStatus { status, reason });
+        }
     }
 
     /// The value of a `Status` field (RFC 3875 section 6.3.3), or what follows the version in a
@@ -121,12 +128,17 @@ impl HeadBuilder {
             None
         };
         let reason = self.reason.filter(|_| Some(status) == self.status);
+        let first_status = self
+            .first
+            .filter(|first| first.status != status || first.reason != reason)
+            .map(Box::new);
         ResponseHead {
             status,
             reason,
             fields: self.fields,
             length,
             is_status_said: self.status.is_some(),
+            first_status,
             is_status_invalid: self.is_status_invalid,
             is_local_redirect,
         }

@@ -30,7 +30,7 @@ pub mod uwsgi;
 pub mod variables;
 
 pub use ajp::Ajp;
-pub use dialogue::{Dialogue, Event, Level, ProgramRequest, ResponseHead, Setting};
+pub use dialogue::{Dialogue, Event, FirstStatus, Level, ProgramRequest, ResponseHead, Setting};
 pub use fastcgi::FastCgi;
 pub use fault::{Broken, Fault, Refused};
 pub use lsapi::Lsapi;

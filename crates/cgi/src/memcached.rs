@@ -92,6 +92,7 @@ fn head(status: Status, length: u64, flags: Option<u32>) -> ResponseHead {
         fields,
         length: Some(length),
         is_status_said: true,
+        first_status: None,
         is_status_invalid: false,
         is_local_redirect: false,
     }

@@ -10,7 +10,7 @@
 use crate::{
     failure::Failure,
     hash::{self, Ring},
-    pool::Pool,
+    pool::{Pool, share},
 };
 use saker_config::model::{Backend, BackendAddress, Balance, Member, Sticky, Upstream};
 use saker_net::clock;
@@ -65,10 +65,12 @@ pub struct Group {
     /// Made for the first key.
     ring: OnceCell<Ring>,
     pub last_used_ms: Cell<u64>,
+    /// Workers that share the limits of connections.
+    workers: usize,
 }
 
 impl Group {
-    pub fn new(upstream: Arc<Upstream>, pools: Vec<Rc<Pool>>) -> Group {
+    pub fn new(upstream: Arc<Upstream>, pools: Vec<Rc<Pool>>, workers: usize) -> Group {
         let owed = RefCell::new(vec![0; pools.len()]);
         let chance = Cell::new(clock::monotonic_precise_ns() | 1);
         Group {
@@ -78,6 +80,7 @@ impl Group {
             chance,
             ring: OnceCell::new(),
             last_used_ms: Cell::new(0),
+            workers,
         }
     }
 
@@ -89,6 +92,7 @@ impl Group {
                 member.is_out() || member.state.is_down() || member.state.is_drained()
             })
             && !self.upstream.breaks
+            && !self.is_full(0)
         {
             return Ok(0);
         }
@@ -109,6 +113,18 @@ impl Group {
     fn is_well(&self, at: usize, now_ms: u64) -> bool {
         let member = self.upstream.members.get(at);
         member.is_some_and(|member| !member.state.is_down() && !member.state.is_failed(now_ms))
+            && !self.is_full(at)
+    }
+
+    /// Returns true if the member answers as many requests as it may, and none may wait for it.
+    fn is_full(&self, at: usize) -> bool {
+        let Some(member) = self.upstream.members.get(at) else {
+            return false;
+        };
+        let (most, waiting) = (member.tuning.connections_max, member.tuning.queue_max);
+        most > 0
+            && waiting == 0
+            && self.pool(at, |pool| u64::from(pool.busy.get())) >= share(most, self.workers) as u64
     }
 
     /// The member that a session is kept at, or the one that it names for when it is away.
@@ -162,9 +178,11 @@ impl Group {
             }
         }
         // All have failed lately. What checks have found to be away is not tried all the same.
-        let may_be_tried = |member: &Member| !member.state.is_down() && !self.upstream.breaks;
+        let may_be_tried = |at: usize, member: &Member| {
+            !member.state.is_down() && !self.upstream.breaks && !self.is_full(at)
+        };
         members()
-            .filter(|(_, member)| may_be_tried(member))
+            .filter(|(at, member)| may_be_tried(*at, member))
             .map(|(at, _)| at)
             .collect()
     }
@@ -388,7 +406,7 @@ mod tests {
             .iter()
             .map(|member| Rc::new(Pool::new(Arc::clone(&member.backend))))
             .collect();
-        let group = Group::new(Arc::new(Upstream::new("test", members)), pools);
+        let group = Group::new(Arc::new(Upstream::new("test", members)), pools, 1);
         let mut counts = [0; 3];
         (0..40).for_each(|_| counts[group.least(&[0, 1, 2], 0, &|_| 0).unwrap()] += 1);
         assert_eq!(counts, [10, 10, 20]);
@@ -407,7 +425,7 @@ mod tests {
         let (member, now_ms) = (member(), clock::monotonic_ms());
         let pools = vec![Rc::new(Pool::new(Arc::clone(&member.backend)))];
         let standing = member.state.clone();
-        let group = Group::new(Arc::new(Upstream::new("test", vec![member])), pools);
+        let group = Group::new(Arc::new(Upstream::new("test", vec![member])), pools, 1);
         standing.pass_check(now_ms);
         standing.fail(1, 60_000, now_ms);
         assert!(!group.is_well(0, now_ms), "it has failed after the check");
@@ -429,7 +447,7 @@ mod tests {
             slow_start_ms: 1000,
             ..Upstream::new("test", vec![member])
         };
-        let group = Group::new(Arc::new(upstream), pools);
+        let group = Group::new(Arc::new(upstream), pools, 1);
         assert_eq!(group.weight(0, 5000), 100, "it was never away");
         standing.come_back(5000);
         let shares: Vec<u32> = [5000, 5010, 5500, 5999, 6000, 9000]

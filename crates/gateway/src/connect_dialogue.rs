@@ -30,6 +30,7 @@ impl Dialogue for ConnectDialogue {
             fields: Fields::new(),
             length: None,
             is_status_said: true,
+            first_status: None,
             is_status_invalid: false,
             is_local_redirect: false,
         };

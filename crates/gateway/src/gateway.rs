@@ -104,7 +104,7 @@ impl Gateway {
             context: ExchangeContext::new(deadlines),
             workers,
             files,
-            groups: Groups::default(),
+            groups: Groups::new(workers),
             variables: RefCell::default(),
             programs: Programs::new(workers, spawner),
             known_scripts: native::KnownScripts::default(),
@@ -645,6 +645,10 @@ impl BodyStream for OfUnknownLength {
         let chunk = self.0.take().filter(|chunk| !chunk.is_empty());
         Poll::Ready(chunk.map(Ok))
     }
+
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_none_or(Chunk::is_empty)
+    }
 }
 
 /// A response body that is still coming, with its places at the upstream.
@@ -660,6 +664,10 @@ impl BodyStream for WithPlace {
 
     fn length(&self) -> Option<u64> {
         self.body.length()
+    }
+
+    fn is_over(&self) -> bool {
+        self.body.is_over()
     }
 
     fn trailers(&mut self) -> Option<Fields> {

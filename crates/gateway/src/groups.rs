@@ -19,11 +19,21 @@ const GROUPS_MAX: usize = 4096;
 /// The pools and groups of a worker.
 #[derive(Default)]
 pub struct Groups {
+    /// Workers that share the limits of connections.
+    workers: usize,
     pools: RefCell<HashMap<Arc<Backend>, Rc<Pool>, RandomState>>,
     groups: RefCell<HashMap<usize, Rc<Group>, RandomState>>,
 }
 
 impl Groups {
+    /// `workers`: those that share the limits of connections.
+    pub fn new(workers: usize) -> Groups {
+        Groups {
+            workers,
+            ..Groups::default()
+        }
+    }
+
     /// Returns the group of an upstream, with the servers that it has now.
     pub fn group(&self, upstream: &Arc<Upstream>) -> Rc<Group> {
         match upstream.revision.get() {
@@ -44,7 +54,7 @@ impl Groups {
                 .iter()
                 .map(|member| self.pool(&member.backend))
                 .collect();
-            Rc::new(Group::new(Arc::clone(upstream), pools))
+            Rc::new(Group::new(Arc::clone(upstream), pools, self.workers))
         });
         group.last_used_ms.set(clock::monotonic_ms());
         Rc::clone(group)

@@ -357,6 +357,7 @@ fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
         fields,
         length,
         is_status_said: true,
+        first_status: None,
         is_status_invalid: false,
         is_local_redirect: false,
     }

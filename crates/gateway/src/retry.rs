@@ -141,7 +141,11 @@ impl Gateway {
         attempts.connect(clock::monotonic_precise_ns);
         upstream.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| upstream.poll_event(cx)).await {
-            Ok(UpstreamEvent::Head(head) | UpstreamEvent::Switched(head)) => {
+            Ok(UpstreamEvent::Head(mut head) | UpstreamEvent::Switched(mut head)) => {
+                if let Some(first) = head.first_status.take_if(|_| call.manner.is_like_nginx) {
+                    (head.status, head.reason) = (first.status, first.reason);
+                    head.is_local_redirect = false;
+                }
                 let is_refused = head.is_status_invalid && call.manner.is_like_nginx;
                 let broken = match is_too_large(member, &head) {
                     true => Fault::HeadTooLarge.into(),
@@ -571,10 +575,13 @@ fn request_buffering(
         None => (!streams).then_some(RequestBuffering::Little),
     }
 }
-/// The name for the handshake where the client's Host goes on to the backend: the host that it names
-/// (httpd 2.4, ProxyPreserveHost). `None`: the backend's own.
+/// The name for the handshake that the rules give, or where the client's Host goes on to the backend:
+/// the host that it names (httpd 2.4, ProxyPreserveHost). `None`: the backend's own.
 fn tls_name(exchange: &Exchange, call: &UpstreamRequest, member: &Member) -> Option<Rc<str>> {
     let tls = member.backend.tls.as_ref()?;
+    if let Some(name) = &call.manner.tls_name {
+        return Some(Rc::from(&**name));
+    }
     if !call.manner.names_tls_by_host || tls.name.is_some() {
         return None;
     }

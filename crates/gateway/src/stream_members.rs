@@ -40,7 +40,7 @@ pub struct StreamMember {
 impl StreamMembers {
     pub fn new(workers: usize) -> StreamMembers {
         StreamMembers {
-            groups: Groups::default(),
+            groups: Groups::new(workers),
             workers,
         }
     }

@@ -10,6 +10,15 @@ macro_rules! head_faults {
         impl HeadFault {
             pub const ALL: &[HeadFault] = &[$(HeadFault::$name,)*];
 
+            /// True if a field by itself is none of HTTP's, whatever the request is.
+            pub(crate) fn is_of_field(self) -> bool {
+                use HeadFault::*;
+                matches!(
+                    self,
+                    EmptyFieldName | UpperCaseFieldName | BadFieldName | BadFieldValue
+                )
+            }
+
             /// For the log.
             pub fn as_str(self) -> &'static str {
                 match self { $(HeadFault::$name => $text,)* }

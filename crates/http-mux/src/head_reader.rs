@@ -43,6 +43,9 @@ pub struct HeadLimits {
     /// absolute target in HTTP/1 (RFC 9112 section 3.2.2), where the request is malformed
     /// otherwise.
     pub authority_replaces_host: bool,
+    /// A malformed request is a refusal, for a response with a status, unless one of its fields is
+    /// no field at all, as in nginx. It is a fault otherwise.
+    pub answers_malformed: bool,
 }
 
 /// Kind of field section being read.
@@ -57,20 +60,22 @@ pub enum Shape {
     Trailers,
 }
 
-/// Limit that a head exceeds.
+/// Reason for which a request gets the status of an error, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooLarge {
-    /// 414.
+pub enum HeadRefusal {
+    /// The target exceeds its limit: 414.
     Target,
-    /// 431.
+    /// The fields exceed a limit: 431.
     Fields,
+    /// The head is malformed, and so is a request without the content that it announces: 400.
+    Malformed(HeadFault),
 }
 
 /// Facts of a head that the connection needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadFacts {
-    /// Over a limit: the store has what fitted.
-    pub too_large: Option<TooLarge>,
+    /// Over a limit, or malformed: the store has what fitted.
+    pub refusal: Option<HeadRefusal>,
     pub content_length: Option<u64>,
     pub is_connect: bool,
     pub priority: Priority,
@@ -94,6 +99,7 @@ pub struct HeadReader<'s> {
     target_bytes_max: usize,
     field_bytes_max: usize,
     authority_replaces_host: bool,
+    answers_malformed: bool,
     pseudo: PseudoFields,
     /// The pseudo-fields are complete, because a regular one has come.
     in_fields: bool,
@@ -128,6 +134,7 @@ impl<'s> HeadReader<'s> {
             target_bytes_max: limits.target_bytes_max as usize,
             field_bytes_max: limits.field_bytes_max as usize,
             authority_replaces_host: limits.authority_replaces_host,
+            answers_malformed: limits.answers_malformed,
             pseudo: PseudoFields::default(),
             in_fields: false,
             has_host: false,
@@ -138,35 +145,44 @@ impl<'s> HeadReader<'s> {
 
     /// After the last field.
     pub fn finish(mut self) -> Result<HeadFacts, HeadFault> {
-        if let Some(fault) = self.fault {
-            return Err(fault);
+        let is_answered = self.answers_malformed && matches!(self.shape, Shape::Request { .. });
+        let sound = match self.fault {
+            Some(fault) => Err(fault),
+            None if self.facts.refusal.is_some() => Ok(()),
+            None => self.end_pseudo_fields().and_then(|()| self.check_host()),
+        };
+        match sound {
+            Err(fault) if is_answered && !fault.is_of_field() => {
+                self.facts.refusal = Some(HeadRefusal::Malformed(fault))
+            }
+            other => other?,
         }
-        if self.facts.too_large.is_some() {
+        if self.facts.refusal.is_some() {
             self.finish_cut_off();
-        } else {
-            self.end_pseudo_fields()?;
-            self.check_host()?;
         }
         self.store.push_cookies();
-        if self.facts.too_large.is_none()
+        if self.facts.refusal.is_none()
             && self
                 .store
                 .view()
                 .has_joined_value_over(self.field_bytes_max.saturating_sub(1), true)
         {
-            self.facts.too_large = Some(TooLarge::Fields);
+            self.facts.refusal = Some(HeadRefusal::Fields);
         }
         Ok(self.facts)
     }
 
     /// With the request line from what there is, for the log.
     fn finish_cut_off(&mut self) {
-        if !self.in_fields && matches!(self.shape, Shape::Request { .. }) {
-            self.store.write_line(
-                self.pseudo.method.unwrap_or_default(),
-                self.pseudo.path.unwrap_or_default(),
-            );
+        let has_line = !self.store.view().start_line().is_empty();
+        if has_line || !matches!(self.shape, Shape::Request { .. }) {
+            return;
         }
+        // Nothing has been checked, and a line is one line.
+        let fits = |span: &Span| !self.store.pseudo(*span).iter().any(u8::is_ascii_control);
+        let [method, path] = [self.pseudo.method, self.pseudo.path]
+            .map(|span| span.filter(fits).unwrap_or_default());
+        self.store.write_line(method, path);
     }
 
     /// RFC 9113 section 8.3.1: http and https must have one of the two.
@@ -185,11 +201,11 @@ impl<'s> HeadReader<'s> {
             kind == NameKind::Known(KnownField::Cookie) && self.store.has_cookies();
         let fields = u32::from(!is_further_cookie);
         let bytes = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
-        if self.facts.too_large.is_some() {
+        if self.facts.refusal.is_some() {
             return false;
         }
         if bytes > self.bytes_left || fields > self.fields_left {
-            self.facts.too_large = Some(TooLarge::Fields);
+            self.facts.refusal = Some(HeadRefusal::Fields);
             return false;
         }
         let max = if kind == NameKind::Path {
@@ -205,10 +221,10 @@ impl<'s> HeadReader<'s> {
         };
         if name_bytes + value.len() > max {
             // The target is kept, for the log.
-            self.facts.too_large = Some(if kind == NameKind::Path {
-                TooLarge::Target
+            self.facts.refusal = Some(if kind == NameKind::Path {
+                HeadRefusal::Target
             } else {
-                TooLarge::Fields
+                HeadRefusal::Fields
             });
             return kind == NameKind::Path;
         }

@@ -33,7 +33,7 @@ pub use field_index::Indexing;
 pub use flood::Bucket;
 pub use head_encoder::{FieldEncoder, HeadEncoder, MethodFacts};
 pub use head_fault::HeadFault;
-pub use head_reader::{FieldSink, HeadFacts, HeadLimits, HeadReader, Shape, TooLarge};
+pub use head_reader::{FieldSink, HeadFacts, HeadLimits, HeadReader, HeadRefusal, Shape};
 pub use head_store::HeadStore;
 pub use kind::NameKind;
 pub use priority::{Priority, PriorityNotes};

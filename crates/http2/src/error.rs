@@ -59,6 +59,7 @@ reasons! {
     TooManyPriorityUpdates EnhanceYourCalm "too many priority frames";
     TooManyEmptyFrames EnhanceYourCalm "too many frames without effect";
     RepliesUnread EnhanceYourCalm "replies pile up because the peer does not read";
+    HeadTooLarge EnhanceYourCalm "request head too large";
     TrailersTooLarge EnhanceYourCalm "trailers too large";
     NotTrailers ProtocolError "second field block that does not end the stream";
     UnexpectedResponse ProtocolError "response where none is due";

@@ -23,7 +23,7 @@ mod window;
 pub use connection::{Connection, Event, HeadEncoder, OpenError, PREFACE};
 pub use error::{ConnectionError, ErrorCode, Reason};
 pub use limits::Limits;
-pub use saker_http_mux::{HeadFault, HeadStore, Indexing, Priority, TooLarge};
+pub use saker_http_mux::{HeadFault, HeadRefusal, HeadStore, Indexing, Priority};
 pub use stream::StreamId;
 
 // Tests of the public interface name the crate as its users do.

@@ -23,6 +23,11 @@ pub struct Limits {
     pub field_bytes_max: u32,
     /// A Host that differs from `:authority` is dropped; it is malformed otherwise.
     pub authority_replaces_host: bool,
+    /// A malformed request, its content included, is refused with a status; its stream is reset
+    /// otherwise.
+    pub answers_malformed: bool,
+    /// A head that is too large ends the connection; it gets a response otherwise.
+    pub ends_large_heads: bool,
     /// CONTINUATION frames in one field block; with `frame_bytes_max` this bounds the bytes that
     /// wait for its end.
     pub continuation_frames_max: u32,
@@ -70,6 +75,8 @@ impl Default for Limits {
             target_bytes_max: u32::MAX,
             field_bytes_max: u32::MAX,
             authority_replaces_host: false,
+            answers_malformed: false,
+            ends_large_heads: false,
             continuation_frames_max: 8,
             resets_max: 100,
             resets_per_second: 20,
@@ -103,6 +110,7 @@ impl Limits {
             target_bytes_max: self.target_bytes_max,
             field_bytes_max: self.field_bytes_max,
             authority_replaces_host: self.authority_replaces_host,
+            answers_malformed: self.answers_malformed,
         }
     }
 

@@ -120,7 +120,7 @@ impl Stream {
             _ if self.is_tunnel => None,
             // RFC 9110 section 6.4.1: no content, whatever Content-Length says.
             _ if self.is_head_request || status.forbids_content() => Some(0),
-            _ if facts.too_large.is_some() => None,
+            _ if facts.refusal.is_some() => None,
             length => length,
         };
     }

@@ -24,4 +24,4 @@ pub use connection::{Connection, DataHeader, Event, HeadEncoder, OpenError, Outg
 pub use error::{ConnectionError, ErrorCode, Reason};
 pub use limits::Limits;
 pub use qpack::Indexing;
-pub use saker_http_mux::{HeadFault, HeadStore, Priority, TooLarge};
+pub use saker_http_mux::{HeadFault, HeadRefusal, HeadStore, Priority};

@@ -23,6 +23,8 @@ pub struct Limits {
     pub target_bytes_max: u32,
     /// Name and value of one field together.
     pub field_bytes_max: u32,
+    /// A malformed head is refused with a status; its stream is reset otherwise.
+    pub answers_malformed: bool,
     /// A field section as it comes, compressed.
     pub field_section_bytes_max: u32,
     /// The same for all streams together, of sections that are not complete or wait for the table.
@@ -60,6 +62,7 @@ impl Default for Limits {
             header_count_max: 100,
             target_bytes_max: u32::MAX,
             field_bytes_max: u32::MAX,
+            answers_malformed: false,
             field_section_bytes_max: 64 * 1024,
             waiting_section_bytes_max: 256 * 1024,
             table_bytes: 4_096,
@@ -86,6 +89,7 @@ impl Limits {
             target_bytes_max: self.target_bytes_max,
             field_bytes_max: self.field_bytes_max,
             authority_replaces_host: false,
+            answers_malformed: self.answers_malformed,
         }
     }
 }

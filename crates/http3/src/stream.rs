@@ -113,7 +113,7 @@ impl Stream {
         self.is_tunnel = facts.is_connect;
         self.content_left = facts
             .content_length
-            .filter(|_| facts.too_large.is_none() && !facts.is_connect);
+            .filter(|_| facts.refusal.is_none() && !facts.is_connect);
     }
 
     /// The final response to our request.
@@ -124,7 +124,7 @@ impl Stream {
             _ if self.is_tunnel => None,
             // RFC 9110 section 6.4.1: no content, whatever Content-Length says.
             _ if self.is_head_request || status.forbids_content() => Some(0),
-            _ if facts.too_large.is_some() => None,
+            _ if facts.refusal.is_some() => None,
             length => length,
         };
     }

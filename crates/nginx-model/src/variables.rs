@@ -175,6 +175,15 @@ builtins! {
 }
 
 impl Variable {
+    /// Returns a variable of TLS that sessions of streams have as requests do.
+    fn of_handshake(name: &str) -> Option<Variable> {
+        let mut known = BUILTINS.iter().filter(|(known, _)| *known == name);
+        let is_of_requests = |builtin: Builtin| builtin == Builtin::SslEarlyData;
+        known
+            .find(|(known, builtin)| known.starts_with("ssl_") && !is_of_requests(*builtin))
+            .map(|(_, builtin)| Variable::Builtin(*builtin))
+    }
+
     /// Returns a variable that the configuration does not define itself.
     pub fn known(name: &str) -> Option<Variable> {
         if let Some((_, builtin)) = BUILTINS.iter().find(|(known, _)| *known == name) {
@@ -319,7 +328,9 @@ impl Variables {
             return Variable::Named(*number);
         }
         let known = match self.of_streams {
-            true => SessionVariable::known(&lower).map(Variable::Session),
+            true => SessionVariable::known(&lower)
+                .map(Variable::Session)
+                .or_else(|| Variable::of_handshake(&lower)),
             false => Variable::known(&lower),
         };
         if let Some(Variable::Builtin(builtin)) = known {

@@ -141,7 +141,8 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
         return work;
     }
     if is_main && response.status == Status::OK && is_for(&conf.addition_types, &media_type) {
-        let mut uri = |text: &Option<Text>| text.as_ref().map(|text| request.text(text));
+        // All of it is a path, as in nginx: there is no query.
+        let mut uri = |text: &Option<Text>| text.as_ref().map(|text| path(&request.text(text)));
         work.before = uri(&conf.before).unwrap_or_default();
         work.after = uri(&conf.after).unwrap_or_default();
     }
@@ -280,6 +281,12 @@ pub async fn include(
         Some(response) => out.pass_on(as_stream(response.body).as_mut()).await,
         None => Ok(()),
     }
+}
+
+/// Returns a path with its question marks escaped.
+fn path(text: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = text.split(|byte| *byte == b'?').collect();
+    parts.join(&b"%3F"[..])
 }
 
 /// Returns the response of a subrequest, filtered as its location says.

@@ -18,6 +18,7 @@ use saker_http::{
 };
 use saker_nginx_model::{Choice, Location, LocationKind, Nginx, values::Regex};
 use saker_pipeline::{Exchange, Generation, Holding, Response, Verdict};
+use saker_telemetry::message::{self, Level};
 use std::sync::Arc;
 
 /// Default of `client_max_body_size`.
@@ -220,6 +221,9 @@ fn is_too_long(request: &mut Request<'_>) -> bool {
     let is_too_long = max > 0 && announced.is_some_and(|bytes| bytes > max);
     if is_too_long {
         request.depends_on_request();
+        let bytes = announced.unwrap_or(0);
+        let text = format!("client intended to send too large body: {bytes} bytes");
+        request.log(&message::NGINX_BODY_TOO_LARGE, Level::Error, text);
     }
     is_too_long
 }

@@ -17,7 +17,7 @@ use saker_http::{Method, Status};
 use saker_nginx_model::{
     Proxied,
     modules::{
-        upstream::{Group, PassUrl, make, split_url},
+        upstream::{Group, PassUrl, make, split_url, without_port},
         upstream_conf::{Gateway, LocalAddress, UpstreamConf},
         upstream_setters::parse_local,
     },
@@ -200,7 +200,15 @@ fn is_of_content(name: &[u8]) -> bool {
 /// The options of the location. Errors that have a page are replaced by it if `intercept_errors`
 /// says so.
 fn options(request: &mut Request<'_>, proxied: &Proxied, conf: &UpstreamConf) -> Arc<ProxyOptions> {
-    let options = error_options(request, proxied, conf);
+    let mut options = error_options(request, proxied, conf);
+    if let Some(text) = conf.tls_name.as_ref().filter(|text| text.plain().is_none()) {
+        let name = String::from_utf8_lossy(&request.text(text)).into_owned();
+        let name = without_port(&name);
+        options = Arc::new(ProxyOptions {
+            tls_name: (!name.is_empty()).then(|| name.into()),
+            ..ProxyOptions::clone(&options)
+        });
+    }
     let Some(text) = conf
         .limit_rate
         .as_ref()

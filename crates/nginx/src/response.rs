@@ -431,9 +431,7 @@ fn filter(request: &mut Request<'_>, response: &mut Response) {
             fields.remove("Last-Modified");
         }
         if Status(status).is_error() {
-            for name in ["ETag", "Accept-Ranges"] {
-                fields.remove(name);
-            }
+            fields.remove("Accept-Ranges");
         }
     }
     for (name, value) in std::mem::take(&mut request.state.error_fields) {

@@ -147,6 +147,12 @@ pub trait BodyStream {
         None
     }
 
+    /// Returns true if the body is known to have neither content nor trailers although its length is
+    /// not announced: over HTTP/2 and HTTP/3, the head ends the stream then.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Trailer fields, asked for once after the last chunk.
     fn trailers(&mut self) -> Option<Fields> {
         None

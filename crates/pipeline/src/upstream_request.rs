@@ -111,6 +111,8 @@ pub struct ProxyOptions {
     pub preserves_host: bool,
     /// The TLS handshake names the host of the client's Host, too.
     pub names_tls_by_host: bool,
+    /// The name of the upstream in the TLS handshake, where the rules give one for the request.
+    pub tls_name: Option<Box<str>>,
     /// Adds X-Forwarded-For, -Host, and -Server (ProxyAddHeaders).
     pub adds_forwarded: bool,
     /// Sets X-Forwarded-Proto, replacing the value that the client sent.
@@ -190,6 +192,7 @@ impl Default for ProxyOptions {
         ProxyOptions {
             preserves_host: false,
             names_tls_by_host: false,
+            tls_name: None,
             adds_forwarded: true,
             tells_scheme: false,
             overrides_errors: false,

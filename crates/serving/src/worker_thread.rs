@@ -189,8 +189,8 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
         let now_ms = saker_net::clock::monotonic_ns() / 1_000_000;
         worker.deadlines.fire(now_ms);
         worker.end_idle(|until_ms| until_ms <= now_ms);
+        worker.flush_logs();
         if ticks.is_multiple_of(1000 / TICK_MS) {
-            worker.flush_logs();
             worker.publish_resource_counts();
             let now_ms = saker_net::clock::monotonic_ms();
             worker.services().handlers.tick(now_ms);

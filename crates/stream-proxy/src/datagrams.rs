@@ -304,12 +304,18 @@ struct Way {
 
 impl Running {
     async fn run(mut self, context: Rc<StreamContext>) {
-        match context.rules.action(&mut self.session).settled().await {
+        // The first datagram has come, for variables that tell so.
+        let first_bytes = self.queue.waiting.borrow().front().map_or(0, Vec::len);
+        self.session.bytes_received = first_bytes as u64;
+        let action = context.rules.action(&mut self.session).settled().await;
+        if !matches!(action, Action::Return(_)) {
+            self.session.bytes_received = 0;
+        }
+        match action {
             Action::End(status) => self.session.status = status,
             Action::Return(text) => {
                 self.reply(&text);
-                let taken = self.queue.waiting.borrow_mut().pop_front();
-                self.session.bytes_received += taken.map_or(0, |taken| taken.len() as u64);
+                self.queue.waiting.borrow_mut().pop_front();
             }
             Action::Proxy(upstream, key) => match self.connect(&context, &upstream, &key).await {
                 Some(way) => self.relay(&context, way).await,

@@ -438,6 +438,8 @@ messages! {
         "Nothing, if intended; the line says what the client asked for.";
     NGINX_USER_ID "SK1513" "nginx" Error "a cookie of `userid` is malformed, or was reset"
         "Nothing, if `$uid_reset` asks for it; else a client made the cookie up.";
+    NGINX_BODY_TOO_LARGE "SK1519" "nginx" Error "the content of a request is longer than allowed"
+        "Nothing, if intended; otherwise raise client_max_body_size.";
     // 16: the cluster.
     CLUSTER_AWAY "SK1601" "cluster" Error
         "the cluster's log does not answer; requests go on, and purges made here wait on the disk"

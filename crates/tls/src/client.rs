@@ -9,15 +9,17 @@
 use crate::{
     chain_depth::Names, client_files::Looks, encrypted_key, error::TlsError, error::Whose,
     identities::passphrase, provider::provider, server_verifier::UpstreamPolicy,
-    upstream_revocation::OldLists,
+    upstream_revocation::OldLists, version1,
 };
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, Error, InconsistentKeys, RootCertStore,
+    SupportedProtocolVersion,
     client::{Resumption, WebPkiServerVerifier},
     crypto::CryptoProvider,
     pki_types::{
         CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, pem::PemObject,
     },
+    sign::{CertifiedKey, SingleCertAndKey},
     version::{TLS12, TLS13},
 };
 use saker_config::model::{BackendTls, Revocation};
@@ -64,9 +66,17 @@ impl ClientTls {
             .then(|| chain(settings, &provider))
             .transpose()?;
         let (chain, old_lists) = chain.unzip();
+        let old_lists = old_lists.flatten();
+        let is_followed = !settings.authorities.is_empty()
+            && (settings.revocation == Revocation::Off || old_lists.is_some());
+        let trusted = match settings.verify && is_followed {
+            true => Some((authorities(settings)?, Arc::clone(&provider))),
+            false => None,
+        };
         let policy = UpstreamPolicy {
             chain,
-            old_lists: old_lists.flatten(),
+            trusted,
+            old_lists,
             checks_name: settings.checks_name,
             checks_time: settings.checks_time,
             depth_max: match settings.depth_max.filter(|_| settings.verify) {
@@ -78,7 +88,7 @@ impl ClientTls {
             },
         };
         let verifier = ServerVerifier::new(policy, Arc::clone(&provider));
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?;
         // Not the usual verifier, but one that asks it: see there.
@@ -89,9 +99,9 @@ impl ClientTls {
             Some((certificate, key)) => {
                 let passphrases = settings.passphrases.as_deref();
                 let (chain, key) = identity(certificate, key, passphrases)?;
-                builder
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| format!("{}: {error}", certificate.display()))?
+                let own = certified(chain, key, &provider)
+                    .map_err(|error| format!("{}: {error}", certificate.display()))?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
             }
             None => builder.with_no_client_auth(),
         };
@@ -358,6 +368,33 @@ fn identity(
         None => PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key, &error))?,
     };
     Ok((chain, key))
+}
+
+/// A certificate that belongs to a key. One of X.509 version 1 is compared here: webpki reads none.
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, Error> {
+    let key = provider.key_provider.load_private_key(key)?;
+    let is_first = chain.first().is_some_and(|own| version1::is_version_1(own));
+    let certified = CertifiedKey::new(chain, key);
+    if !is_first {
+        return match certified.keys_match() {
+            Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+            Err(error) => Err(error),
+        };
+    }
+    let own = |own: &CertificateDer<'_>| version1::public_key(own).map(<[u8]>::to_vec);
+    let own = certified.cert.first().and_then(own);
+    let is_other = certified
+        .key
+        .public_key()
+        .is_some_and(|key| Some(key.as_ref()) != own.as_deref());
+    match is_other {
+        true => Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)),
+        false => Ok(certified),
+    }
 }
 
 fn is_directory(path: &Path) -> bool {

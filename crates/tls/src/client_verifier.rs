@@ -16,6 +16,7 @@ use crate::{
     der,
     identities::{Files, LoadProblem},
     revocation::{List, Lists},
+    unfollowed::{self, Purpose},
     unix_time, version1,
 };
 use aws_lc_rs::digest::Context;
@@ -36,8 +37,8 @@ use std::{
     sync::Arc,
 };
 
-const BETWEEN_VERSION_1: &str = "the client's certificate is of X.509 version 1, and none of the configured authorities has signed it itself: \
-                                 certificates of that version are not followed over authorities in between";
+const BETWEEN_VERSION_1: &str = "the client's certificate is of X.509 version 1, and neither a configured authority nor one below it has signed it: \
+                                 an authority in between is of version 3, says that it is one, and limits no names";
 
 #[derive(Debug)]
 pub struct Verifier {
@@ -103,9 +104,13 @@ impl Verifier {
             .as_ref()
             .ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
         let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let is_first = version1::is_version_1(first);
-        if is_first {
-            version1::verify(first, &self.trusted, &self.provider, now_s)
+        let is_itself = unfollowed::is_trusted_itself(first, &self.trusted, Purpose::Client, now_s);
+        let is_first = is_itself || version1::is_version_1(first);
+        if is_itself {
+            // OpenSSL takes a trusted certificate as it is; to webpki, it is an authority's.
+        } else if is_first {
+            let about = (Purpose::Client, now_s);
+            unfollowed::verify_version_1(first, rest, &self.trusted, &self.provider, about)
                 .map_err(|error| self.of_version_1(error, rest))?;
         } else {
             strict

@@ -35,6 +35,7 @@ mod revocation;
 mod server_verifier;
 mod session;
 mod tickets;
+mod unfollowed;
 mod unix_time;
 mod upstream_revocation;
 mod variables;

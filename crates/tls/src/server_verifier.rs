@@ -11,6 +11,7 @@
 use crate::{
     chain_depth::{Names, depth},
     der::{self, CertificateFacts},
+    unfollowed::{self, Purpose},
     upstream_revocation::OldLists,
     version1,
 };
@@ -24,21 +25,37 @@ use rustls::{
 use saker_tls_verifier::{CertificatePolicy, Presented};
 use std::{sync::Arc, time::Duration};
 
-const UPSTREAM_VERSION_1: &str = "the upstream's certificate is of X.509 version 1, which can't be checked against an authority: \
-                                  make one of version 3 (openssl x509 -extfile …), or do not verify it";
-
 const CHAIN_TOO_LONG: &str = "the upstream's certificate chain is longer than allowed";
 
 #[derive(Debug)]
 pub struct UpstreamPolicy {
     /// `None` if any authority is accepted.
     pub chain: Option<Arc<WebPkiServerVerifier>>,
+    /// The authorities, whole, for what webpki does not follow; `None` where lists are in force that
+    /// it alone reads.
+    pub trusted: Option<(Vec<CertificateDer<'static>>, Arc<CryptoProvider>)>,
     /// Lists that `chain` does not know.
     pub old_lists: Option<OldLists>,
     pub checks_name: bool,
     pub checks_time: bool,
     /// The longest chain, and the authorities that it is counted to.
     pub depth_max: Option<(u32, Vec<Names>)>,
+}
+
+impl UpstreamPolicy {
+    /// Checks what webpki does not: see `unfollowed`. `None`: its own error counts.
+    fn unfollowed(&self, presented: &Presented<'_>, at: UnixTime) -> Option<Result<(), Error>> {
+        let (trusted, provider) = self.trusted.as_ref()?;
+        let now_s = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
+        let (certificate, between) = (presented.certificate, presented.intermediates);
+        if unfollowed::is_trusted_itself(certificate, trusted, Purpose::Server, now_s) {
+            return Some(Ok(()));
+        }
+        version1::is_version_1(certificate).then(|| {
+            let about = (Purpose::Server, now_s);
+            unfollowed::verify_version_1(certificate, between, trusted, provider, about)
+        })
+    }
 }
 
 impl CertificatePolicy for UpstreamPolicy {
@@ -54,15 +71,14 @@ impl CertificatePolicy for UpstreamPolicy {
             };
             // The name is checked below.
             match presented.verify_chain(chain, at) {
-                Ok(_) => self
-                    .old_lists
-                    .as_ref()
-                    .map_or(Ok(()), |lists| lists.check(presented))?,
-                Err(_) if version1::is_version_1(certificate) => {
-                    return Err(Error::General(UPSTREAM_VERSION_1.into()));
-                }
-                Err(error) => return Err(version1::named(error)),
+                Ok(_) => {}
+                Err(error) => self
+                    .unfollowed(presented, at)
+                    .unwrap_or(Err(version1::named(error)))?,
             }
+            self.old_lists
+                .as_ref()
+                .map_or(Ok(()), |lists| lists.check(presented))?;
             if let Some((max, authorities)) = &self.depth_max
                 && depth(authorities, certificate, presented.intermediates) > *max
             {

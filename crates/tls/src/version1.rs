@@ -116,7 +116,7 @@ pub fn public_key(certificate: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns true if the authority limits the names below it, which is not checked here.
-fn has_name_constraints(certificate: &[u8]) -> Option<bool> {
+pub fn has_name_constraints(certificate: &[u8]) -> Option<bool> {
     let mut fields = fields(certificate)?.0;
     while !fields.0.is_empty() {
         let (tag, content) = fields.next()?;

@@ -321,6 +321,7 @@ fn an_authorizer_decides() {
             fields: all,
             length: None,
             is_status_said: true,
+            first_status: None,
             is_status_invalid: false,
             is_local_redirect: false,
         }

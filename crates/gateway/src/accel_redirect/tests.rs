@@ -13,6 +13,7 @@ fn head(status: Status, lines: &[(&'static str, &str)]) -> ResponseHead {
         fields,
         length: None,
         is_status_said: false,
+        first_status: None,
         is_status_invalid: false,
         is_local_redirect: false,
     }

@@ -70,6 +70,7 @@ fn head(fields: &[(&'static str, &str)]) -> ResponseHead {
         fields: all,
         length: None,
         is_status_said: true,
+        first_status: None,
         is_status_invalid: false,
         is_local_redirect: false,
     }
@@ -254,6 +255,7 @@ fn fields_of_the_connection_stay_with_it() {
         fields,
         length: None,
         is_status_said: true,
+        first_status: None,
         is_status_invalid: false,
         is_local_redirect: false,
     };

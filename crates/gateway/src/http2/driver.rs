@@ -199,7 +199,7 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
             StreamEvent::Trailers(heads::trailers(head.view())),
             true,
         ),
-        Event::HeadTooLarge { stream, .. } => {
+        Event::HeadRefused { stream, .. } => {
             inner
                 .machine
                 .send_reset(stream, ErrorCode::Cancel, &mut inner.out);
@@ -210,6 +210,8 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
                 false,
             );
         }
+        // A server's.
+        Event::ContentRefused { .. } => {}
         Event::Reset { stream, code } => put(
             inner,
             stream,

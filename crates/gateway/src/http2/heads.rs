@@ -87,6 +87,7 @@ pub fn response(status: Status, view: HeadView<'_>) -> ResponseHead {
         fields,
         length,
         is_status_said: true,
+        first_status: None,
         is_status_invalid: false,
         is_local_redirect: false,
     }

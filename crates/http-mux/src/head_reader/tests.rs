@@ -10,6 +10,7 @@ const REQUEST: Shape = Shape::Request {
 
 const DEFAULT: HeadLimits = HeadLimits {
     authority_replaces_host: false,
+    answers_malformed: false,
     list_bytes_max: 32 * 1024,
     field_count_max: 100,
     target_bytes_max: u32::MAX,
@@ -198,7 +199,7 @@ fn requests_that_are_well_formed() {
     for (fields, shape, want) in rows {
         let (store, facts) = read(fields, shape);
         assert!(
-            facts.is_ok_and(|facts| facts.too_large.is_none()),
+            facts.is_ok_and(|facts| facts.refusal.is_none()),
             "{fields:?} {facts:?}"
         );
         assert_eq!(line(&store), want);
@@ -776,7 +777,7 @@ fn the_list_may_be_as_large_as_the_limit_and_no_larger() {
             .map(|(name, value)| (*name, value.as_bytes()))
             .collect();
         let (store, facts) = read_with(&fields, REQUEST, &limits);
-        assert_eq!(facts.unwrap().too_large.is_some(), want);
+        assert_eq!(facts.unwrap().refusal.is_some(), want);
         assert_eq!(store.view().first("name").is_none(), want);
         assert_eq!(store.view().start_line(), b"GET / HTTP/2.0");
     }
@@ -796,7 +797,7 @@ fn the_count_of_fields_has_a_limit_in_which_cookies_are_one() {
         read_with(&fields, REQUEST, &limits)
             .1
             .unwrap()
-            .too_large
+            .refusal
             .is_some()
     };
     assert!(!count(&get(&[("a", "1"), ("b", "2")])));
@@ -824,15 +825,18 @@ fn a_target_and_a_field_have_limits_of_their_own() {
             .map(|(name, value)| (*name, value.as_bytes()))
             .collect();
         let (store, facts) = read_with(&fields, REQUEST, &limits);
-        (facts.unwrap().too_large, line(&store))
+        (facts.unwrap().refusal, line(&store))
     };
     // As HTTP/1 would write it: "name: 12345678901234".
     assert_eq!(over("/12345", "12345678901234").0, None);
     assert_eq!(
         over("/123456", "1"),
-        (Some(TooLarge::Target), "GET /123456 HTTP/2.0".into())
+        (Some(HeadRefusal::Target), "GET /123456 HTTP/2.0".into())
     );
-    assert_eq!(over("/12345", "123456789012345").0, Some(TooLarge::Fields));
+    assert_eq!(
+        over("/12345", "123456789012345").0,
+        Some(HeadRefusal::Fields)
+    );
 }
 
 #[test]
@@ -848,12 +852,12 @@ fn lines_of_one_name_have_the_limit_of_one_together() {
             .iter()
             .map(|(name, value)| (*name, value.as_bytes()))
             .collect();
-        read_with(&fields, REQUEST, &limits).1.unwrap().too_large
+        read_with(&fields, REQUEST, &limits).1.unwrap().refusal
     };
     // Cookies are one line by then.
     for (name, longer) in [("a", "1234567890"), ("cookie", "12345678901")] {
         assert_eq!(over(name, &longer[1..]), None, "{name}");
-        assert_eq!(over(name, longer), Some(TooLarge::Fields), "{name}");
+        assert_eq!(over(name, longer), Some(HeadRefusal::Fields), "{name}");
     }
 }
 
@@ -870,7 +874,7 @@ fn a_head_that_does_not_fit_keeps_what_came() {
     ];
     for (fields, want) in rows {
         let (store, facts) = read(fields, REQUEST);
-        assert!(facts.unwrap().too_large.is_some());
+        assert!(facts.unwrap().refusal.is_some());
         assert_eq!(line(&store), want);
     }
     // What was malformed before the limit stays so.
@@ -878,4 +882,37 @@ fn a_head_that_does_not_fit_keeps_what_came() {
         read(&get(&[("connection", "x"), ("b", &long)]), REQUEST).1,
         Err(HeadFault::ConnectionField)
     );
+}
+
+#[test]
+fn malformed_requests_are_refused_where_they_are_answered() {
+    let limits = HeadLimits {
+        answers_malformed: true,
+        ..DEFAULT
+    };
+    let refused = |fields: &[(&str, &str)]| {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (*name, value.as_bytes()))
+            .collect();
+        let (store, facts) = read_with(&fields, REQUEST, &limits);
+        (facts.map(|facts| facts.refusal), line(&store))
+    };
+    let malformed = |fault| Ok(Some(HeadRefusal::Malformed(fault)));
+    assert_eq!(
+        refused(&get(&[("content-length", "x")])).0,
+        malformed(HeadFault::BadLength)
+    );
+    assert_eq!(
+        refused(&[(":method", "GET"), (":path", "/a b")]),
+        (
+            malformed(HeadFault::PseudoFieldMissing),
+            "GET /a b HTTP/2.0".into()
+        )
+    );
+    assert_eq!(
+        refused(&get(&[("X-Upper", "a")])).0,
+        Err(HeadFault::UpperCaseFieldName)
+    );
+    assert_eq!(refused(&get(&[])).0, Ok(None));
 }

@@ -50,7 +50,12 @@ impl Connection {
             return self.check_late_data(id);
         };
         if let Err(reason) = stream.accept_data(data.len(), flow_bytes, end_stream, grace) {
-            return self.reset_for(id, reason, turn);
+            let is_refused = self.limits.answers_malformed
+                && matches!(reason, Reason::ContentTooLong | Reason::ContentTooShort);
+            if !is_refused {
+                return self.reset_for(id, reason, turn);
+            }
+            return Ok(self.refuse_content(id, end_stream));
         }
         let is_of_interest = self
             .streams
@@ -66,6 +71,20 @@ impl Connection {
             flow_bytes,
             end_stream,
         }))
+    }
+
+    /// Lets content of the wrong length come, and tells so.
+    fn refuse_content<'a>(&mut self, id: StreamId, end_stream: bool) -> Option<Event<'a>> {
+        let stream = self.streams.get_mut(id)?;
+        stream.content_left = None;
+        stream.remote_ended |= end_stream;
+        let stream = self.streams.get(id)?;
+        let is_of_interest = self.is_of_interest(stream);
+        self.close_if_ended(id);
+        is_of_interest.then_some(Event::ContentRefused {
+            stream: id,
+            end_stream,
+        })
     }
 
     /// Content after our whole response is accepted, because some clients take a reset for a

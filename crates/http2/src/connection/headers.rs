@@ -5,7 +5,7 @@
 //! table is the connection's.
 
 use saker_http::Version;
-use saker_http_mux::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
+use saker_http_mux::{HeadFacts, HeadFault, HeadReader, HeadRefusal, HeadStore, Shape};
 
 use super::state::{Opening, PendingBlock, Turn};
 use super::{Connection, Event};
@@ -102,16 +102,24 @@ impl Connection {
             extended_connect: self.extended_connect,
         };
         let facts = self.decode(bytes, shape, turn.head)?;
+        if self.limits.ends_large_heads
+            && let Ok(HeadFacts {
+                refusal: Some(HeadRefusal::Target | HeadRefusal::Fields),
+                ..
+            }) = facts
+        {
+            return Err(Reason::HeadTooLarge);
+        }
         match self
             .admit(opening)
             .and(facts)
-            .and_then(|facts| Ok((self.request_stream(opening, facts)?, facts)))
+            .and_then(|facts| self.request_stream(opening, facts))
         {
             Ok((stream, facts)) => {
                 self.streams
                     .insert(stream, priority.unwrap_or(facts.priority));
                 self.last_processed = stream.id;
-                Ok(Some(head_event(opening, facts.too_large)))
+                Ok(Some(head_event(opening, facts.refusal)))
             }
             Err(reason) => self.reset_for(opening.stream, reason, turn),
         }
@@ -130,19 +138,29 @@ impl Connection {
         }
     }
 
-    fn request_stream(&self, opening: Opening, facts: HeadFacts) -> Result<Stream, Reason> {
+    fn request_stream(
+        &self,
+        opening: Opening,
+        mut facts: HeadFacts,
+    ) -> Result<(Stream, HeadFacts), Reason> {
         let mut stream = Stream::new(
             opening.stream,
             self.peer.initial_window_bytes,
             self.limits.stream_window_bytes,
         );
         stream.head_received = true;
-        stream.is_tunnel = facts.is_connect;
+        stream.is_tunnel = facts.is_connect && facts.refusal.is_none();
         stream.content_left = facts
             .content_length
-            .filter(|_| facts.too_large.is_none() && !facts.is_connect);
-        stream.end_remote_if(opening.end_stream)?;
-        Ok(stream)
+            .filter(|_| facts.refusal.is_none() && !facts.is_connect);
+        match stream.end_remote_if(opening.end_stream) {
+            Err(_) if self.limits.answers_malformed => {
+                facts.refusal = Some(HeadRefusal::Malformed(HeadFault::BadLength));
+                stream.remote_ended = true;
+            }
+            other => other?,
+        }
+        Ok((stream, facts))
     }
 
     fn receive_response<'a>(
@@ -171,15 +189,15 @@ impl Connection {
             }
             stream.accept_response(status, facts);
             stream.end_remote_if(opening.end_stream)?;
-            Ok(Some(facts.too_large))
+            Ok(Some(facts.refusal))
         });
         match outcome {
             Ok(None) => self
                 .count_empty_frame(turn.now_ms)
                 .map(|()| Some(Event::Informational { stream: id })),
-            Ok(Some(too_large)) => {
+            Ok(Some(refusal)) => {
                 self.close_if_ended(id);
-                Ok(Some(head_event(opening, too_large)))
+                Ok(Some(head_event(opening, refusal)))
             }
             Err(reason) => self.reset_for(id, reason, turn),
         }
@@ -207,7 +225,7 @@ impl Connection {
                 _,
                 _,
                 Ok(HeadFacts {
-                    too_large: Some(_), ..
+                    refusal: Some(_), ..
                 }),
             ) => Err(Reason::TrailersTooLarge),
             _ => stream.end_remote_if(true),
@@ -268,12 +286,12 @@ impl Connection {
     }
 }
 
-fn head_event<'a>(opening: Opening, too_large: Option<TooLarge>) -> Event<'a> {
+fn head_event<'a>(opening: Opening, refusal: Option<HeadRefusal>) -> Event<'a> {
     let Opening {
         stream, end_stream, ..
     } = opening;
-    match too_large {
-        Some(what) => Event::HeadTooLarge {
+    match refusal {
+        Some(what) => Event::HeadRefused {
             stream,
             end_stream,
             what,

@@ -17,7 +17,7 @@ mod receive;
 mod send;
 mod state;
 
-use saker_http_mux::{Priority, PriorityNotes, TooLarge};
+use saker_http_mux::{HeadRefusal, Priority, PriorityNotes};
 
 use crate::error::{ConnectionError, ErrorCode, Reason};
 use crate::flood::Floods;
@@ -42,12 +42,12 @@ pub enum Event<'a> {
     /// Client: a response with a status of 1xx is in the head store; the final one is still to
     /// come.
     Informational { stream: StreamId },
-    /// A head over a limit: 431 or 414 (server). The store has what fitted; a method or target that
-    /// did not come is empty.
-    HeadTooLarge {
+    /// A head over a limit (server: 431 or 414), or a malformed one where these are answered (400).
+    /// The store has what fitted; a method or target that did not come is empty.
+    HeadRefused {
         stream: StreamId,
         end_stream: bool,
-        what: TooLarge,
+        what: HeadRefusal,
     },
     /// Content. `flow_bytes` (content and padding) have to be released, also where the stream has
     /// ended meanwhile.
@@ -57,6 +57,9 @@ pub enum Event<'a> {
         flow_bytes: usize,
         end_stream: bool,
     },
+    /// Content of another length than the head announces, where malformed requests are answered. More
+    /// of it is no fault any more.
+    ContentRefused { stream: StreamId, end_stream: bool },
     /// Trailers are in the head store. They end the peer's side of the stream.
     Trailers { stream: StreamId },
     /// The stream is gone: reset by the peer, or by us for what the peer did to it

@@ -12,7 +12,7 @@ use crate::qpack::{QpackError, Section};
 use crate::settings::Role;
 use crate::stream::Reading;
 use saker_http::Version;
-use saker_http_mux::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
+use saker_http_mux::{HeadFacts, HeadReader, HeadRefusal, HeadStore, Shape};
 
 /// A request allows so many instructions more on the encoder stream.
 const TABLE_UPDATES_OF_REQUEST: u64 = 32;
@@ -161,7 +161,7 @@ impl Connection {
                 if !is_priority_told {
                     self.streams.set_priority(id, facts.priority);
                 }
-                Ok(head_event(id, ends, facts.too_large))
+                Ok(head_event(id, ends, facts.refusal))
             }
             Err(reason) => self.give_up(id, reason, turn.now_ms),
         }
@@ -196,7 +196,7 @@ impl Connection {
                 .map(|()| Step::Event(Event::Informational { stream: id })),
             Ok(Some(facts)) => {
                 self.close_if_ended(id);
-                Ok(head_event(id, ends, facts.too_large))
+                Ok(head_event(id, ends, facts.refusal))
             }
             Err(reason) => self.give_up(id, reason, turn.now_ms),
         }
@@ -217,7 +217,7 @@ impl Connection {
         let outcome = match facts {
             Err(reason) => Err(reason),
             Ok(HeadFacts {
-                too_large: Some(_), ..
+                refusal: Some(_), ..
             }) => Err(Reason::TrailersTooLarge),
             Ok(_) => stream.end_remote_if(true),
         };
@@ -269,7 +269,7 @@ impl Connection {
             &self.limits.of_heads(),
         );
         let _empty = reader.finish();
-        Ok(head_event(id, false, Some(TooLarge::Fields)))
+        Ok(head_event(id, false, Some(HeadRefusal::Fields)))
     }
 
     fn take_section(&mut self, id: u64) -> Vec<u8> {
@@ -323,9 +323,9 @@ impl Connection {
     }
 }
 
-fn head_event<'a>(stream: u64, end_stream: bool, too_large: Option<TooLarge>) -> Step<'a> {
-    Step::Event(match too_large {
-        Some(what) => Event::HeadTooLarge {
+fn head_event<'a>(stream: u64, end_stream: bool, refusal: Option<HeadRefusal>) -> Step<'a> {
+    Step::Event(match refusal {
+        Some(what) => Event::HeadRefused {
             stream,
             end_stream,
             what,

@@ -20,7 +20,7 @@ mod unidirectional;
 
 use std::collections::VecDeque;
 
-use saker_http_mux::{HeadStore, PriorityNotes, StreamTable, TooLarge};
+use saker_http_mux::{HeadRefusal, HeadStore, PriorityNotes, StreamTable};
 
 use crate::error::{ConnectionError, ErrorCode, Reason};
 use crate::flood::Floods;
@@ -41,12 +41,12 @@ pub enum Event<'a> {
     /// Client: a response with a status of 1xx is in the head store; the final one is still to
     /// come.
     Informational { stream: u64 },
-    /// A head over a limit: 431 or 414 (server). The store has what fitted; a method or target that
-    /// did not come is empty.
-    HeadTooLarge {
+    /// A head over a limit (server: 431 or 414), or a malformed one where these are answered (400).
+    /// The store has what fitted; a method or target that did not come is empty.
+    HeadRefused {
         stream: u64,
         end_stream: bool,
-        what: TooLarge,
+        what: HeadRefusal,
     },
     /// Content. The end may come by itself, without any.
     Data {

@@ -380,6 +380,8 @@ fn tuning(conf: &UpstreamConf, group: &Group, server: &GroupServer) -> Tuning {
             .unwrap_or(60_000)
             .max(conf.send_timeout_ms.unwrap_or(0)),
         connections_max: server.connections_max,
+        // `queue` is a directive of the commercial subscription.
+        queue_max: 0,
         retry_ms: server.fail_timeout_ms,
         modifiers: (conf.modifier1.unwrap_or(0), conf.modifier2.unwrap_or(0)),
         caught_errors: conf.caught_errors.clone().unwrap_or_default(),
@@ -447,12 +449,21 @@ fn address(text: &str, protocol: Protocol, is_tls: bool) -> Option<BackendAddres
     BackendAddress::tcp(text, port)
 }
 
+/// The name of a server for TLS, which has no port.
+pub fn without_port(name: &str) -> &str {
+    match name.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => name.split_once(':').map_or(name, |(host, _)| host),
+    }
+}
+
 fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> BackendTls {
     let verifies = conf.tls_verifies == Some(true);
     let path = |text: &str| conf_prefix.join(text);
     let host = url.authority.rsplit_once(':');
     let host = host.map_or(url.authority, |(host, _)| host);
-    let name = conf.tls_name.as_ref().and_then(Text::plain).unwrap_or(host);
+    let name = conf.tls_name.as_ref().and_then(Text::plain);
+    let name = name.map_or(host, without_port);
     let protocols = conf.tls_protocols.as_deref();
     let has = |name: &str| {
         protocols.is_none_or(|words| words.iter().any(|word| word.eq_ignore_ascii_case(name)))

@@ -14,7 +14,7 @@ use crate::{
     modules::{
         resolver::Found,
         tls::chosen_suites,
-        upstream::{Group, GroupServer},
+        upstream::{Group, GroupServer, without_port},
         upstream_conf::LocalAddress,
         upstream_setters::parse_local,
     },
@@ -203,6 +203,7 @@ fn members(conf: &StreamConf, conf_prefix: &Path) -> Members {
         words.is_none_or(|words| words.iter().any(|word| **word == *name))
     };
     let name = proxy.tls_name.as_ref().and_then(Text::plain);
+    let name = name.map(without_port);
     Members {
         connect_timeout_ms: proxy.connect_timeout_ms.unwrap_or(60_000),
         local: match &proxy.local {

@@ -71,6 +71,10 @@ impl Evaluation<'_> {
         match variable {
             Variable::Session(variable) => self.builtin(*variable),
             Variable::Named(number) => self.named(*number),
+            // Those of TLS.
+            Variable::Builtin(builtin) => {
+                crate::tls::variable(self.session.tls.as_ref()?, *builtin)
+            }
             // Those of requests stand in no text of `stream`.
             _ => None,
         }

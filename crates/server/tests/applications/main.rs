@@ -17,6 +17,7 @@ mod compare;
 mod docs;
 mod nginx_caches;
 mod nginx_cases;
+mod nginx_chains;
 mod nginx_commands;
 mod nginx_convert;
 mod nginx_cookies;

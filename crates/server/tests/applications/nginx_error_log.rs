@@ -15,6 +15,7 @@ const LOCATIONS: &str = "== http\nlimit_req_zone $arg_k zone=one:1m rate=1r/m; l
     location /limit { limit_req zone=one; limit_req_log_level warn; try_files /here.txt =404; }\n\
     location /dry { limit_req zone=one; limit_req_dry_run on; try_files /here.txt =404; }\n\
     location /cycle { rewrite ^ /cycle last; } location /unset { return 200 \"[$nothing]\"; set $nothing 1; }\n\
+    location /small { client_max_body_size 3; return 204; }\
     location /tamed { uninitialized_variable_warn off; return 200 \"[$nothing]\"; }\n\
     location /old { rewrite ^/old/(.*)$ /new/$1?x=1; rewrite ^/none / break; return 204; } }";
 
@@ -83,7 +84,15 @@ fn nginx_error_log_lines_are_nginxs() {
         asked.iter().map(ask).collect::<Vec<_>>()
     });
     assert_eq!(statuses.len(), asked.len());
-    let nginx = lines(&pair, "nginx", 15);
+    let posted = pair.both(|address: SocketAddr| {
+        let mut client = Client::connect(address).unwrap();
+        client
+            .send(b"POST /small HTTP/1.1\r\nHost: logs.test\r\nContent-Length: 4\r\n\r\nlong")
+            .unwrap();
+        client.read_response().unwrap().status
+    });
+    assert_eq!(posted, 413);
+    let nginx = lines(&pair, "nginx", 16);
     let saker = lines(&pair, "saker", nginx.len());
     assert_eq!(
         saker,

@@ -116,6 +116,10 @@ fn answer(parameters: &Parameters, content: &[u8]) -> String {
         Some("moved") => {
             "Status: 301 Moved Permanently\r\nLocation: http://b.test/\r\n\r\n".to_owned()
         }
+        Some("placed") => "Status: 200 OK\r\nLocation: http://b.test/\r\n\r\n".to_owned(),
+        Some("two-statuses") => {
+            format!("Status: 404 Not Found\r\nStatus: 200 OK\r\n{plain}\r\ntwo\n")
+        }
         Some("part") => {
             format!("Status: 206 Partial Content\r\nContent-Range: bytes 2-4/10\r\n{plain}\r\n234")
         }

@@ -479,7 +479,7 @@ fn nginx_stream_passes_datagrams() {
         &upstreams.words(),
         "log_format f '$protocol $status $bytes_received $bytes_sent';\n\
          server { listen {ip}:{p} udp; proxy_responses 1; access_log {dir}/access.log f; proxy_pass 127.0.0.1:{udp}; }\n\
-         server { listen {ip}:{q} udp; return '$protocol $remote_addr'; }\n\
+         server { listen {ip}:{q} udp; return '$protocol $remote_addr $bytes_received'; }\n\
          server { listen {ip}:{r} udp; deny all; proxy_pass 127.0.0.1:{udp}; }",
     );
     let heard = pair.both(|address| {
@@ -507,7 +507,7 @@ fn nginx_stream_passes_datagrams() {
     let (returns, denied) = (port("return '$protocol"), port("deny all"));
     let at = |address: SocketAddr, port: u16| SocketAddr::new(address.ip(), port);
     let said = pair.both(|address| ask(&datagrams(at(address, returns)), "?"));
-    assert_eq!(said.as_deref(), Some("UDP 127.0.0.1"));
+    assert_eq!(said.as_deref(), Some("UDP 127.0.0.1 1"));
     pair.both(|address| {
         let socket = datagrams(at(address, denied));
         socket

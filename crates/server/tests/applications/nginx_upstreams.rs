@@ -37,6 +37,13 @@ fn answer(mut stream: TcpStream) {
         "name" => "HTTP/1.1 200 OK\r\nX Name: a\r\n\r\n".to_owned(),
         "long" => format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(70_000)),
         "cut" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\ncut".to_owned(),
+        "held" => {
+            let part = "HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\npart";
+            let _ = stream.write_all(part.as_bytes());
+            // Until the server goes.
+            let _ = stream.read(&mut [0]);
+            return;
+        }
         "bad" => "HTTP/1.1 503 Bad\r\nContent-Length: 3\r\n\r\nbad".to_owned(),
         _ => format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{content}",
@@ -71,11 +78,14 @@ const LOCATIONS: &str = "== http\nlog_format told '$request|$upstream_addr|$upst
     log_format times '$upstream_connect_time $upstream_header_time $upstream_response_time';\n\
     upstream dead { server {dead}; server 127.0.0.3:1; }\n\
     upstream two { server {origin} max_fails=0; server {origin} max_fails=0; }\n\
+    upstream few { server {origin} max_conns=1; }\n\
+    upstream fewer { server {origin} max_conns=1; server {dead} backup; }\n\
     server { listen {ip}:{p}; server_name logs.test; proxy_http_version 1.0; access_log {dir}/told.log told; access_log {dir}/times.log times;\n\
     location / { proxy_pass http://{origin}; }\n\
     location /dead { proxy_pass http://dead; }\n\
     location /socket { proxy_pass http://unix:/nowhere/socket:/; }\n\
     location /next/ { proxy_next_upstream http_503 non_idempotent; proxy_pass http://two; }\n\
+    location /few/ { proxy_buffering off; proxy_pass http://few; } location /fewer/ { proxy_buffering off; proxy_pass http://fewer; }\n\
     location /once/ { proxy_next_upstream http_503; proxy_pass http://two; }\n\
     location /variable { proxy_pass http://$arg_to; } }";
 
@@ -214,4 +224,33 @@ fn nginx_upstreams_get_content_again() {
         bytes(&reference[2]),
         "the content went whole"
     );
+}
+
+/// A member with as many connections as it may have is not asked, and no request waits for it.
+#[test]
+fn nginx_upstreams_have_so_many_connections() {
+    let pair = Pair::start(
+        "nginx-upstreams-few",
+        &[("origin", start().to_string())],
+        LOCATIONS,
+    );
+    for group in ["few", "fewer"] {
+        let statuses = pair.both(|address| {
+            let status = |name: &str| {
+                let mut client = Client::connect(address).unwrap();
+                let path = format!("/{group}/{name}");
+                client
+                    .request("GET", &path, &[])
+                    .map_or(0, |response| response.status)
+            };
+            let mut first = TcpStream::connect(address).unwrap();
+            let head = format!("GET /{group}/held HTTP/1.1\r\nHost: logs.test\r\n\r\n");
+            first.write_all(head.as_bytes()).unwrap();
+            let mut begun = [0; 12];
+            first.read_exact(&mut begun).unwrap();
+            assert_eq!(&begun, b"HTTP/1.1 200");
+            status("whole")
+        });
+        assert_eq!(statuses, 502, "{group}");
+    }
 }

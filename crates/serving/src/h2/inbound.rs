@@ -10,7 +10,7 @@ use super::{
 };
 use crate::request::Cause;
 use saker_http::Status;
-use saker_http2::{ConnectionError, Event, HeadStore, TooLarge};
+use saker_http2::{ConnectionError, Event, HeadRefusal, HeadStore};
 use saker_telemetry::{Metric, error_log, message};
 
 impl Connection {
@@ -61,10 +61,11 @@ impl Connection {
                     &mut wire,
                 ),
             },
-            Event::HeadTooLarge { stream, what, .. } => {
+            Event::HeadRefused { stream, what, .. } => {
                 let status = match what {
-                    TooLarge::Target => Status::URI_TOO_LONG,
-                    TooLarge::Fields => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    HeadRefusal::Target => Status::URI_TOO_LONG,
+                    HeadRefusal::Fields => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    HeadRefusal::Malformed(_) => Status::BAD_REQUEST,
                 };
                 exchanges.refuse(stream_id(stream), status, head.view(), &mut wire);
             }
@@ -75,6 +76,9 @@ impl Connection {
                 end_stream,
             } => {
                 exchanges.content(stream_id(stream), data, flow_bytes, end_stream, &mut wire);
+            }
+            Event::ContentRefused { stream, end_stream } => {
+                exchanges.refuse_content(stream_id(stream), end_stream);
             }
             Event::Trailers { stream } => exchanges.upload_end(stream_id(stream), head.view()),
             Event::Reset { stream, .. } => exchanges.reset(stream_id(stream), &mut wire),

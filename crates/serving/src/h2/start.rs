@@ -109,6 +109,8 @@ fn limits(limits: &model::Limits) -> Limits {
         target_bytes_max,
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
         authority_replaces_host: limits.authority_replaces_host,
+        answers_malformed: limits.refusals_have_pages,
+        ends_large_heads: limits.refusals_have_pages,
         continuation_frames_max: number(limits.http2_continuations_max),
         resets_max: number(limits.http2_resets_max),
         resets_per_second: per_second(limits.http2_resets_max),

@@ -11,7 +11,7 @@ use super::{
 use crate::{mux::StreamId, request::Cause};
 use bytes::{Buf, Bytes};
 use saker_http::Status;
-use saker_http3::{ConnectionError, ErrorCode, Event, HeadStore, TooLarge};
+use saker_http3::{ConnectionError, ErrorCode, Event, HeadRefusal, HeadStore};
 use saker_quic::{Lost, Read};
 use saker_telemetry::{Metric, error_log, message};
 use std::{collections::VecDeque, rc::Rc};
@@ -209,11 +209,12 @@ impl Connection {
                 self.note_head(stream);
                 self.ask(stream, end_stream, head.view(), head.protocol(), quic);
             }
-            Event::HeadTooLarge { stream, what, .. } => {
+            Event::HeadRefused { stream, what, .. } => {
                 self.note_head(stream);
                 let status = match what {
-                    TooLarge::Target => Status::URI_TOO_LONG,
-                    TooLarge::Fields => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    HeadRefusal::Target => Status::URI_TOO_LONG,
+                    HeadRefusal::Fields => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    HeadRefusal::Malformed(_) => Status::BAD_REQUEST,
                 };
                 let (exchanges, mut wire) = self.with_wire(quic);
                 exchanges.refuse(StreamId(stream), status, head.view(), &mut wire);

@@ -55,6 +55,7 @@ fn limits(limits: &model::Limits) -> Limits {
         header_count_max,
         target_bytes_max,
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
+        answers_malformed: limits.refusals_have_pages,
         resets_max: number(limits.http2_resets_max),
         resets_per_second: number(
             (limits.http2_resets_max * 1000 / model::Limits::HTTP2_WINDOW_MS).max(1),

@@ -13,11 +13,13 @@ use super::{
     wire::StreamId,
 };
 use crate::{
-    request::{BodyTime, Busy, Sampled, log_facts, refusal, remember, status_of},
+    request::{
+        BodyTime, Busy, Sampled, log::request_line, log_facts, refusal, remember, status_of,
+    },
     worker::Worker,
 };
 use saker_config::model::Limits;
-use saker_http::{Fields, HeadView, KnownField, Status};
+use saker_http::{Fields, HeadView, KnownField, RequestHead, Status};
 use saker_http1::{Expectation, expectation};
 use saker_pipeline::{
     BodyError, Decision, Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond,
@@ -62,19 +64,44 @@ impl Exchanges {
         self.start_dispatch(id, exchange, services, upload);
     }
 
+    /// Has the rules answer a request that is refused with a status by its head.
+    pub(super) fn dispatch_refused(&mut self, id: StreamId, view: HeadView<'_>, status: Status) {
+        let services = self.session.worker.services();
+        let host = view.known(KnownField::Host);
+        let exchange = Exchange::new(
+            Rc::clone(&self.session.client),
+            RequestHead::stand_in(request_line(view.start_line()), host),
+            Box::new(NoBody),
+            Arc::clone(&services.generation.no_site),
+            saker_net::clock::realtime_s(),
+        );
+        self.start(id, exchange, services, (None, Some(status)));
+    }
+
     /// Starts the dispatch of an exchange.
     pub(super) fn start_dispatch(
         &mut self,
         id: StreamId,
-        mut exchange: Exchange,
+        exchange: Exchange,
         services: Rc<Services>,
         upload: Option<Rc<RefCell<Upload>>>,
+    ) {
+        self.start(id, exchange, services, (upload, None));
+    }
+
+    fn start(
+        &mut self,
+        id: StreamId,
+        mut exchange: Exchange,
+        services: Rc<Services>,
+        (upload, refused): (Option<Rc<RefCell<Upload>>>, Option<Status>),
     ) {
         let dispatch = DispatchRun {
             id,
             worker: Rc::clone(&self.session.worker),
             completions: Rc::clone(&self.completions),
             upload: upload.clone(),
+            refused,
             sampled: self.session.sampled.take(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
@@ -153,6 +180,8 @@ struct DispatchRun {
     worker: Rc<Worker>,
     completions: Rc<CompletionQueue>,
     upload: Option<Rc<RefCell<Upload>>>,
+    /// The status of a request that is refused by its head.
+    refused: Option<Status>,
     /// In debug builds: the answer that the dispatch is compared with.
     sampled: Option<Box<Sampled>>,
     began_ns: u64,
@@ -167,6 +196,10 @@ impl DispatchRun {
         };
         let limits = &services.generation.model.limits;
         let mut response = match expectation(exchange.head.view()) {
+            _ if self.refused.is_some() => {
+                let status = self.refused.unwrap_or(Status::BAD_REQUEST);
+                Box::pin(respond::refuse(&mut exchange, &services, status)).await
+            }
             Expectation::Unknown if !limits.ignores_expectations => {
                 respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
             }

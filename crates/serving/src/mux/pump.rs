@@ -83,6 +83,9 @@ impl Exchanges {
         {
             body = Body::Empty;
         }
+        if matches!(&body, Body::Stream(stream) if stream.is_over()) {
+            body = Body::Empty;
+        }
         let empty = body.length() == Some(0) && program.is_none();
         let start = wire.made();
         let now = saker_net::clock::realtime_s();

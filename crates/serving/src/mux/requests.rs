@@ -163,6 +163,9 @@ impl Exchanges {
             _ => RejectReason::BadTarget,
         };
         rejected::log(&self.session, reason, log::request_line(view.start_line()));
+        if self.has_pages_for_refusals() {
+            return self.dispatch_refused(id, view, status);
+        }
         let mut response = respond::built_in_page(Response::new(status));
         let body = std::mem::take(&mut response.body);
         let start = wire.made();
@@ -185,6 +188,26 @@ impl Exchanges {
         );
         self.streams.insert(id, Stream::default());
         self.begin_body(id, body, wire);
+    }
+
+    fn has_pages_for_refusals(&self) -> bool {
+        let services = self.session.worker.services.borrow();
+        let limits = self.session.limits(&services.generation);
+        limits.refusals_have_pages
+    }
+
+    /// The content is not as long as the head says: the request is a bad one.
+    pub fn refuse_content(&mut self, id: StreamId, end: bool) {
+        self.progress = true;
+        if let Some(upload) = self
+            .streams
+            .get(&id)
+            .and_then(|stream| stream.upload.as_ref())
+        {
+            let mut upload = upload.borrow_mut();
+            upload.fail(BodyError::Malformed);
+            upload.ended |= end;
+        }
     }
 
     /// Content has come. `flow_bytes` of window were used for it.

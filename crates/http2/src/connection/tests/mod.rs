@@ -136,7 +136,7 @@ fn words(event: Event<'_>) -> String {
     match event {
         Event::Head { stream, end_stream } => format!("head {}{}", stream.0, end(end_stream)),
         Event::Informational { stream } => format!("informational {}", stream.0),
-        Event::HeadTooLarge {
+        Event::HeadRefused {
             stream, end_stream, ..
         } => format!("too large {}{}", stream.0, end(end_stream)),
         Event::Data {
@@ -153,6 +153,9 @@ fn words(event: Event<'_>) -> String {
         Event::Trailers { stream } => format!("trailers {}", stream.0),
         Event::Reset { stream, code } => format!("reset {} {}", stream.0, code.as_str()),
         Event::WindowOpened => "window".into(),
+        Event::ContentRefused { stream, end_stream } => {
+            format!("content refused {} {end_stream}", stream.0)
+        }
         Event::GoAway { last, code } => format!("goaway {} {}", last.0, code.as_str()),
     }
 }

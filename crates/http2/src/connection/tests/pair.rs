@@ -160,7 +160,8 @@ impl Side {
                         "a second reset"
                     );
                 }
-                Some(Event::HeadTooLarge { .. }) => panic!("no head is large"),
+                Some(Event::ContentRefused { .. }) => panic!("no content is refused"),
+                Some(Event::HeadRefused { .. }) => panic!("no head is large"),
             }
         }
         input.drain(..used);

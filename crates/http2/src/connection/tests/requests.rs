@@ -379,3 +379,58 @@ fn connections_are_small() {
     );
     assert!(size_of::<Stream>() <= 72, "{}", size_of::<Stream>());
 }
+
+/// Limits of a server that answers malformed requests (nginx's).
+fn answering() -> Limits {
+    Limits {
+        answers_malformed: true,
+        ends_large_heads: true,
+        field_bytes_max: 100,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn malformed_requests_may_be_answered() {
+    let post = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", "/"),
+    ];
+    let with = |length: &'static str| [&post[..], &[("content-length", length)]].concat();
+    let mut bench = Bench::server(answering());
+    assert_eq!(
+        bench.events(&headers(1, &post[1..], true)),
+        ["too large 1 end"]
+    );
+    assert_eq!(
+        bench.events(&headers(3, &with("x"), false)),
+        ["too large 3"]
+    );
+    assert_eq!(bench.events(&data(3, 2, true)), ["data 3 2/2 end"]);
+    // No content, where the head announces some.
+    assert_eq!(
+        bench.events(&headers(5, &with("2"), true)),
+        ["too large 5 end"]
+    );
+    // Too little, and too much.
+    bench.events(&headers(7, &with("2"), false));
+    assert_eq!(bench.events(&data(7, 1, true)), ["content refused 7 true"]);
+    bench.events(&headers(9, &with("2"), false));
+    assert_eq!(
+        bench.events(&[data(9, 3, false), data(9, 3, true)].concat()),
+        ["content refused 9 false", "data 9 3/3 end"]
+    );
+    assert!(!bench.sent().iter().any(|frame| frame.starts_with("RST")));
+    // What is no field at all ends its stream, and a large head the connection.
+    let torn = [&post[..], &[("x", "a\nb")]].concat();
+    assert_eq!(bench.events(&headers(11, &torn, true)), [""; 0]);
+    assert!(bench.sent().iter().any(|frame| frame.starts_with("RST")));
+    let long = "l".repeat(100);
+    let large = [&post[..], &[("x", long.as_str())]].concat();
+    assert_eq!(
+        bench.feed(&headers(13, &large, true)),
+        Err(Reason::HeadTooLarge)
+    );
+}

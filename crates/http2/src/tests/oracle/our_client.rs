@@ -266,9 +266,10 @@ impl Client {
                 self.outcome.goaway = Some((last, code));
                 self.exchanges.retain(|stream, _| *stream <= last);
             }
-            Event::HeadTooLarge { stream, .. } => {
+            Event::HeadRefused { stream, .. } => {
                 self.machine.send_reset(stream, ErrorCode::Cancel, out)
             }
+            Event::ContentRefused { .. } => unreachable!("a client resets the stream"),
             Event::WindowOpened => {}
         }
     }

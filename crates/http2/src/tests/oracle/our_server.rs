@@ -97,7 +97,8 @@ impl Server {
     fn event(&mut self, event: Event<'_>, head: &HeadStore, out: &mut Vec<u8>) {
         match event {
             Event::Head { stream, end_stream } => self.request(stream, end_stream, head, out),
-            Event::HeadTooLarge { stream, .. } => {
+            Event::ContentRefused { .. } => unreachable!("content that is refused is reset here"),
+            Event::HeadRefused { stream, .. } => {
                 self.machine
                     .send_head(stream, true, out, |head| head.status(431));
             }

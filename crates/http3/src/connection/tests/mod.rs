@@ -127,7 +127,7 @@ pub(super) fn words(event: Event<'_>) -> String {
     match event {
         Event::Head { stream, end_stream } => format!("head {stream}{}", end(end_stream)),
         Event::Informational { stream } => format!("informational {stream}"),
-        Event::HeadTooLarge {
+        Event::HeadRefused {
             stream,
             end_stream,
             what,
