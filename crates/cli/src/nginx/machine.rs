@@ -3,8 +3,9 @@
 //! Called by: `nginx -t`, and the start, which needs the user.
 //! Caveat: unlike nginx, `-t` opens and creates nothing.
 
-use super::{early_log, with_place};
+use super::early_log;
 use crate::{check, preflight};
+use saker_config::Diagnostic;
 use saker_net::process::{group_id, user_id};
 use saker_nginx::Loaded;
 use saker_telemetry::error_log::ErrorLogTarget;
@@ -60,4 +61,15 @@ fn missing_folder(path: &Path) -> Option<String> {
 fn path_of_log(message: &str) -> Option<&Path> {
     let rest = message.strip_prefix("cannot open access log ")?;
     rest.rsplit_once(": ").map(|(path, _)| Path::new(path))
+}
+
+/// Returns a message with its place, as nginx writes it.
+pub fn with_place(diagnostic: &Diagnostic) -> String {
+    match diagnostic.origin.line {
+        0 => diagnostic.message.clone(),
+        line => format!(
+            "{} in {}:{line}",
+            diagnostic.message, diagnostic.origin.file
+        ),
+    }
 }

@@ -19,7 +19,7 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal as ProcessSignal, geteuid, kill_process, setpriority_process,
     setrlimit,
 };
-use saker_config::{Diagnostic, Severity};
+use saker_config::Severity;
 use saker_net::process::Identity;
 use saker_nginx::{Loaded, Process, VERSION};
 use std::{
@@ -151,17 +151,7 @@ fn complain(loaded: &Loaded, input: &NginxInput, is_quiet: bool) {
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Warning && !is_quiet);
     for warning in warnings {
-        eprintln!("nginx: [warn] {}", with_place(warning));
-    }
-}
-
-fn with_place(diagnostic: &Diagnostic) -> String {
-    match diagnostic.origin.line {
-        0 => diagnostic.message.clone(),
-        line => format!(
-            "{} in {}:{line}",
-            diagnostic.message, diagnostic.origin.file
-        ),
+        eprintln!("nginx: [warn] {}", machine::with_place(warning));
     }
 }
 

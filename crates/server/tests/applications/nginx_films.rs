@@ -122,8 +122,11 @@ fn find<'f>(file: &'f [u8], kind: &str) -> Vec<&'f [u8]> {
     found
 }
 
-/// Durations, sizes of samples, their first bytes, and key frames, for each track with samples.
-fn summary(file: &[u8]) -> Vec<(u32, Vec<u8>, Vec<u8>, Vec<u8>)> {
+/// Duration, sizes of samples, their first bytes, and key frames.
+type Summary = (u32, Vec<u8>, Vec<u8>, Vec<u8>);
+
+/// The tracks with samples.
+fn summary(file: &[u8]) -> Vec<Summary> {
     let word = |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     let mut tracks = Vec::new();
     for track in find(file, "trak") {
