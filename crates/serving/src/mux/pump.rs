@@ -79,11 +79,10 @@ impl Exchanges {
         let exchange = &answer.exchange;
         let length = answer.response.body.length().filter(|_| program.is_none());
         let mut body = std::mem::take(&mut answer.response.body);
-        if exchange.head.view().method() == Method::Head || answer.response.status.forbids_content()
+        if exchange.head.view().method() == Method::Head
+            || answer.response.status.forbids_content()
+            || is_over(&body)
         {
-            body = Body::Empty;
-        }
-        if matches!(&body, Body::Stream(stream) if stream.is_over()) {
             body = Body::Empty;
         }
         let empty = body.length() == Some(0) && program.is_none();
@@ -332,4 +331,9 @@ enum Next {
     Wait,
     Done,
     Cut,
+}
+
+/// Returns true if a body of unknown length has nothing any more.
+fn is_over(body: &Body) -> bool {
+    matches!(body, Body::Stream(stream) if stream.is_over())
 }
