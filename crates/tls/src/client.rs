@@ -7,9 +7,16 @@
 //! data.
 
 use crate::{
-    chain_depth::Names, client_files::Looks, encrypted_key, error::TlsError, error::Whose,
-    identities::passphrase, provider::provider, server_verifier::UpstreamPolicy,
-    upstream_revocation::OldLists, version1,
+    chain_depth::Names,
+    client_files::Looks,
+    encrypted_key,
+    error::TlsError,
+    error::Whose,
+    identities::passphrase,
+    provider::provider,
+    server_verifier::{Trusted, UpstreamPolicy},
+    upstream_revocation::OldLists,
+    version1,
 };
 use rustls::{
     ClientConfig, ClientConnection, Error, InconsistentKeys, RootCertStore,
@@ -327,7 +334,7 @@ fn trusted(
     settings: &BackendTls,
     old_lists: &Option<OldLists>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Option<(Vec<CertificateDer<'static>>, Arc<CryptoProvider>)>, String> {
+) -> Result<Option<Trusted>, String> {
     let is_named = settings.verify && !settings.authorities.is_empty();
     match is_named && (settings.revocation == Revocation::Off || old_lists.is_some()) {
         true => Ok(Some((authorities(settings)?, Arc::clone(provider)))),
