@@ -107,10 +107,9 @@ and variables follow nginx's documentation; a suite compares the answers with th
   certificates are not stapled, and their keys have no passphrase. In `stream`, they are not supported.
 - `$ssl_sigalg` and `$ssl_client_sigalg` are empty, as in nginx with OpenSSL before 3.5, and so are
   `$quic_connection` and `$upstream_queue_time`. `$ssl_ciphers` and `$ssl_curves` are empty for HTTP/3.
-- HTTP/2 and HTTP/3: a request that RFC 9113, section 8.1.1, calls malformed (no or several hosts, a field of the
-  connection, blanks around a value, a length that is not that of the content) has its stream reset with
-  PROTOCOL_ERROR; nginx answers most of them, many with 400. Heads that are too long get 431 or 414, where nginx ends
-  the connection.
+- HTTP/2 and HTTP/3: a request that RFC 9113, section 8.1.1, calls malformed gets 400, also where nginx 1.22 takes it
+  (a field of the connection, blanks around a value). Content over HTTP/3 of another length than announced has its
+  stream reset.
 - A server that asks for client certificates must be found by a name without patterns: a connection
   whose handshake followed another server's policy gets 421.
 

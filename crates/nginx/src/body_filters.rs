@@ -141,7 +141,6 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
         return work;
     }
     if is_main && response.status == Status::OK && is_for(&conf.addition_types, &media_type) {
-        // All of it is a path, as in nginx: there is no query.
         let mut uri = |text: &Option<Text>| text.as_ref().map(|text| path(&request.text(text)));
         work.before = uri(&conf.before).unwrap_or_default();
         work.after = uri(&conf.after).unwrap_or_default();
@@ -283,7 +282,7 @@ pub async fn include(
     }
 }
 
-/// Returns a path with its question marks escaped.
+/// Returns a path with its question marks escaped: as in nginx, there is no query.
 fn path(text: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = text.split(|byte| *byte == b'?').collect();
     parts.join(&b"%3F"[..])

@@ -44,7 +44,11 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
             "the address of the upstream is invalid".into()
         });
         let url = request.text(&proxied.text);
-        let text = format!("invalid URL prefix in \"{}\"", log_lines::shown(&url));
+        let shown = log_lines::shown(&url);
+        let text = match split_url(proxied.gateway, &shown).authority {
+            host if host.starts_with(':') => format!("no host in upstream \"{host}\""),
+            _ => format!("invalid URL prefix in \"{shown}\""),
+        };
         request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
@@ -323,6 +327,7 @@ fn from_local(
 /// An address made of variables must not smuggle anything else into the request.
 fn is_authority(url: &PassUrl<'_>) -> bool {
     !url.authority.is_empty()
+        && !url.authority.starts_with(':')
         && url
             .authority
             .bytes()

@@ -7,9 +7,16 @@
 //! data.
 
 use crate::{
-    chain_depth::Names, client_files::Looks, encrypted_key, error::TlsError, error::Whose,
-    identities::passphrase, provider::provider, server_verifier::UpstreamPolicy,
-    upstream_revocation::OldLists, version1,
+    chain_depth::Names,
+    client_files::Looks,
+    encrypted_key,
+    error::TlsError,
+    error::Whose,
+    identities::passphrase,
+    provider::provider,
+    server_verifier::{Trusted, UpstreamPolicy},
+    upstream_revocation::OldLists,
+    version1,
 };
 use rustls::{
     ClientConfig, ClientConnection, Error, InconsistentKeys, RootCertStore,
@@ -67,15 +74,9 @@ impl ClientTls {
             .transpose()?;
         let (chain, old_lists) = chain.unzip();
         let old_lists = old_lists.flatten();
-        let is_followed = !settings.authorities.is_empty()
-            && (settings.revocation == Revocation::Off || old_lists.is_some());
-        let trusted = match settings.verify && is_followed {
-            true => Some((authorities(settings)?, Arc::clone(&provider))),
-            false => None,
-        };
         let policy = UpstreamPolicy {
             chain,
-            trusted,
+            trusted: trusted(settings, &old_lists, &provider)?,
             old_lists,
             checks_name: settings.checks_name,
             checks_time: settings.checks_time,
@@ -325,6 +326,20 @@ fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The authorities for chains that webpki does not follow; `None` where lists are in force that it
+/// alone reads.
+fn trusted(
+    settings: &BackendTls,
+    old_lists: &Option<OldLists>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Trusted>, String> {
+    let is_named = settings.verify && !settings.authorities.is_empty();
+    match is_named && (settings.revocation == Revocation::Off || old_lists.is_some()) {
+        true => Ok(Some((authorities(settings)?, Arc::clone(provider)))),
+        false => Ok(None),
+    }
 }
 
 /// The certificates of [`roots`], whole.

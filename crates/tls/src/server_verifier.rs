@@ -27,13 +27,16 @@ use std::{sync::Arc, time::Duration};
 
 const CHAIN_TOO_LONG: &str = "the upstream's certificate chain is longer than allowed";
 
+/// Authorities, whole, and the algorithms for their signatures.
+pub type Trusted = (Vec<CertificateDer<'static>>, Arc<CryptoProvider>);
+
 #[derive(Debug)]
 pub struct UpstreamPolicy {
     /// `None` if any authority is accepted.
     pub chain: Option<Arc<WebPkiServerVerifier>>,
     /// The authorities, whole, for what webpki does not follow; `None` where lists are in force that
     /// it alone reads.
-    pub trusted: Option<(Vec<CertificateDer<'static>>, Arc<CryptoProvider>)>,
+    pub trusted: Option<Trusted>,
     /// Lists that `chain` does not know.
     pub old_lists: Option<OldLists>,
     pub checks_name: bool,

@@ -110,7 +110,7 @@ const SERVERS: &str = "server { listen {ip}:{q} ssl; ssl_certificate {tls}/first
     server { listen {ip}:{second_port} ssl; ssl_certificate {tls}/second-chain.pem; ssl_certificate_key {tls}/second.key; return 200 second; }\n\
     server { listen {ip}:{third_port} ssl; ssl_certificate {tls}/third-chain.pem; ssl_certificate_key {tls}/third.key; return 200 third; }";
 
-/// What the server says of a client's certificate, with `chain` behind it.
+/// The server's words about a client's certificate, with `chain` behind it.
 fn verdict(dir: &TempDir, address: SocketAddr, name: &str, chain: Option<&str>) -> String {
     let mut client = Command::new(require("openssl").unwrap());
     client

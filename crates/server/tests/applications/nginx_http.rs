@@ -499,3 +499,17 @@ fn nginx_http_believes_prefaces_of_some() {
     let lines = pair.logs("who.log", 3);
     assert_eq!(lines, ["127.0.0.1", "192.0.2.9", "127.0.0.1"]);
 }
+
+/// A file in place of an error keeps its tag, and has no date.
+#[test]
+fn nginx_http_error_pages_have_the_tag_of_their_file() {
+    let conf = "== http\nserver { listen {ip}:{p}; root {dir}; error_page 404 /nginx.conf; }";
+    let pair = Pair::start("nginx-http-error-tag", &[], conf);
+    let found = pair.both(|address| {
+        let mut client = Client::connect(address).unwrap();
+        let answer = client.get("/none").unwrap();
+        let has = |name| answer.field(name).is_some();
+        (answer.status, has("etag"), has("last-modified"))
+    });
+    assert_eq!(found, (404, true, false));
+}

@@ -237,7 +237,7 @@ fn status(payload: &[u8]) -> u8 {
     field.copied().unwrap_or_default() & 0x7f
 }
 
-/// What becomes of a request: the index of its status, or a frame of the connection's.
+/// The end of a request: the index of its status, or a frame of the connection.
 fn ending(address: SocketAddr, sent: &[Frame]) -> String {
     let mut client = Frames::connect(address).unwrap();
     for (kind, flags, stream, payload) in sent {

@@ -87,6 +87,7 @@ const LOCATIONS: &str = "== http\nlog_format told '$request|$upstream_addr|$upst
     location /next/ { proxy_next_upstream http_503 non_idempotent; proxy_pass http://two; }\n\
     location /few/ { proxy_buffering off; proxy_pass http://few; } location /fewer/ { proxy_buffering off; proxy_pass http://fewer; }\n\
     location /once/ { proxy_next_upstream http_503; proxy_pass http://two; }\n\
+    location /port { proxy_pass http://$arg_to:1; }\n\
     location /variable { proxy_pass http://$arg_to; } }";
 
 /// Asks both servers for paths, and returns the statuses of each.
@@ -147,9 +148,10 @@ fn nginx_upstreams_fail_in_nginxs_words() {
         "/dead",
         "/socket",
         "/variable",
+        "/port",
     ];
     let [reference, saker] = ask(&pair, "GET", &paths);
-    assert_eq!(reference, [502, 502, 502, 502, 502, 502, 500]);
+    assert_eq!(reference, [502, 502, 502, 502, 502, 502, 500, 500]);
     assert_eq!(saker, reference);
     let is_wanted = |line: &str| line.contains(", request: ") && !line.contains("client closed");
     let without_numbers = |line: &String| {
@@ -157,7 +159,7 @@ fn nginx_upstreams_fail_in_nginxs_words() {
         let (_, rest) = rest.split_once('*').unwrap();
         format!("[{level}] {}", rest.split_once(' ').unwrap().1)
     };
-    let [reference, saker] = lines(&pair, "error.log", 10, &is_wanted)
+    let [reference, saker] = lines(&pair, "error.log", 11, &is_wanted)
         .map(|lines| lines.iter().map(without_numbers).collect::<Vec<_>>());
     assert_eq!(saker, reference);
     let all = reference.join("\n");
@@ -169,6 +171,7 @@ fn nginx_upstreams_fail_in_nginxs_words() {
         "no live upstreams while connecting to upstream",
         "[crit] connect() to unix:/nowhere/socket failed (2: No such file or directory)",
         "invalid URL prefix in \"http://\"",
+        "no host in upstream \":1\"",
     ] {
         assert!(all.contains(text), "{text}: {all}");
     }

@@ -15,7 +15,7 @@ use crate::{
     request::Direction,
 };
 use saker_http::{Fields, Method, Status};
-use saker_pipeline::{Body, Forwarding};
+use saker_pipeline::{Body, Exchange, Forwarding, Response};
 use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
 use std::{
     rc::Rc,
@@ -78,14 +78,7 @@ impl Exchanges {
         let counted = std::mem::take(&mut answer.exchange.limits.counted);
         let exchange = &answer.exchange;
         let length = answer.response.body.length().filter(|_| program.is_none());
-        let mut body = std::mem::take(&mut answer.response.body);
-        if exchange.head.view().method() == Method::Head || answer.response.status.forbids_content()
-        {
-            body = Body::Empty;
-        }
-        if matches!(&body, Body::Stream(stream) if stream.is_over()) {
-            body = Body::Empty;
-        }
+        let mut body = content(exchange, &mut answer.response);
         let empty = body.length() == Some(0) && program.is_none();
         let start = wire.made();
         let now = saker_net::clock::realtime_s();
@@ -332,4 +325,16 @@ enum Next {
     Wait,
     Done,
     Cut,
+}
+
+/// Takes the content that is sent behind the head; empty: the head ends the stream.
+fn content(exchange: &Exchange, response: &mut Response) -> Body {
+    let body = std::mem::take(&mut response.body);
+    let is_bare = exchange.head.view().method() == Method::Head
+        || response.status.forbids_content()
+        || matches!(&body, Body::Stream(stream) if stream.is_over());
+    match is_bare {
+        true => Body::Empty,
+        false => body,
+    }
 }
