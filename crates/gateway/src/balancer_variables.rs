@@ -1,5 +1,5 @@
-//! What mod_proxy_balancer says about its choice in variables, which edits of the response and logs
-//! look at: `Header add Set-Cookie "ROUTEID=.%{BALANCER_WORKER_ROUTE}e" env=BALANCER_ROUTE_CHANGED`.
+//! Variables of mod_proxy_balancer about its choice, which edits of the response and logs look at:
+//! `Header add Set-Cookie "ROUTEID=.%{BALANCER_WORKER_ROUTE}e" env=BALANCER_ROUTE_CHANGED`.
 //!
 //! Called by: `retry`, for each member that is asked.
 //! Out of scope: the choice (`balancer`), and the variables of programs (`variables`).

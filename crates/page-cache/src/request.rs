@@ -90,7 +90,7 @@ pub struct CacheRequest {
     pub is_query: bool,
     /// The content of a QUERY.
     pub content: VecDeque<Chunk>,
-    /// What was missing of the page has just been fetched.
+    /// The bytes that were missing of the page have just been fetched.
     pub is_completed: bool,
     /// A refresh: no client sees the response.
     pub is_refresh: bool,

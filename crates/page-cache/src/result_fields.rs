@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub enum HitStatus {
     Hit,
     Stale,
-    /// What was missing of it has just been fetched.
+    /// The bytes that were missing have just been fetched.
     Completed,
 }
 

@@ -8,9 +8,9 @@
 use crate::{
     facts::RequestFacts,
     response::{
-        asks_program,
         edits::{EditContext, Received},
         layers::{Layers, Way, content_lines},
+        programs,
     },
     state::State,
 };
@@ -54,7 +54,7 @@ impl Kept {
         let content = content_lines(&own);
         let vary = own.vary.clone();
         let is_error_page = own.is_error_page;
-        let is_of_program = asks_program(exchange, &own, host);
+        let is_of_program = programs::asks_program(exchange, &own, host);
         let wants_more = local
             .headers
             .success

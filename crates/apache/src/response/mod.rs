@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod facts;
 mod kept;
 pub mod layers;
+mod programs;
 pub mod request;
 
 use crate::{
@@ -280,7 +281,7 @@ impl ResponseRules {
         let layers = Layers {
             is_of_program: exchange.upstream.is_answered_by_program
                 && exchange.log.error_document.is_none()
-                && asks_program(exchange, &own, host),
+                && programs::asks_program(exchange, &own, host),
             local: &local,
             defaults: &host.defaults,
             always: &always,
@@ -459,29 +460,6 @@ fn is_unparsed(exchange: &Exchange, own: &State) -> bool {
         && exchange.routing.handler.as_deref() == Some("cgi-script")
         && own.proxied.is_none()
         && name.is_some_and(|name| name.starts_with(b"nph-"))
-}
-
-/// True if the content comes by CGI, FastCGI, or SCGI. PHP of our own is as a module is in Apache.
-pub fn asks_program(exchange: &Exchange, own: &State, host: &Host) -> bool {
-    let is_program = |url: &[u8]| url.starts_with(b"fcgi:") || url.starts_with(b"scgi:");
-    let by_handler = || {
-        let handler = exchange.routing.handler.as_deref()?;
-        let url = handler.strip_prefix("proxy:");
-        Some(url.map_or(handler == "cgi-script", |url| {
-            is_program(url.rsplit('|').next().unwrap_or_default().as_bytes())
-        }))
-    };
-    !host.is_native
-        && match &own.proxied {
-            Some(proxied) => is_program(
-                proxied
-                    .url
-                    .rsplit(|byte| *byte == b'|')
-                    .next()
-                    .unwrap_or_default(),
-            ),
-            None => by_handler().unwrap_or(false),
-        }
 }
 
 /// Returns whether a file's own conditions were not met (412): Apache sends the head that the file

@@ -57,6 +57,7 @@ fn with_record<T>(act: impl FnOnce(Record<'_>) -> T) -> T {
         site_name: "shop.example",
         path: b"/a b",
         final_path: Some(b"/error.html"),
+        final_method: None,
         final_query: None,
         tls: Some(&OneVersion),
         query: Some(b"x=1"),
