@@ -580,7 +580,7 @@ fn note(answers: &mut HashMap<u64, Answer>, head: &HeadStore, event: saker_http3
         E::Reset { stream, code } => {
             with(answers, stream, |answer| answer.error = Some(code.into()))
         }
-        E::HeadTooLarge { stream, .. } => with(answers, stream, |answer| {
+        E::HeadRefused { stream, .. } => with(answers, stream, |answer| {
             answer.error = Some(ErrorCode::ExcessiveLoad.into())
         }),
         E::Stop { .. } | E::Unblocked { .. } | E::GoAway { .. } => {}
