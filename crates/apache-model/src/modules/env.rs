@@ -124,10 +124,12 @@ mod tests {
         env
     }
 
+    /// Variables as programs get them.
     fn applied(env: &Env) -> String {
         let mut environment = Environment::default();
         environment.set(b"A", b"before");
         env.apply(&mut environment);
+        environment.settle();
         let show = |(name, value): (&[u8], &[u8])| {
             format!(
                 "{}={}",
