@@ -256,10 +256,10 @@ fn nginx_edges_log_signals() {
         }
     };
     for folder in folders {
-        assert!(lines(folder).contains("[notice] "), "{folder}");
         wait_until("start", || {
             lines(folder).contains(": start worker processes")
         });
+        assert!(lines(folder).contains("[notice] "), "{folder}");
     }
     signal("HUP", &[": reconfiguring", "signal 1 (SIGHUP) received"]);
     signal(
