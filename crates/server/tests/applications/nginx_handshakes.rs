@@ -77,8 +77,10 @@ fn nginx_handshakes_find_certificates_by_name() {
     };
     assert_eq!(versions("-tls1_3"), first);
     assert_eq!(versions("-tls1_2"), "");
-    let log = fs::read_to_string(pair.dir.join("saker/error.log")).unwrap();
-    assert!(log.contains("SK0713"), "{log}");
+    saker_testkit::wait_until("the missing certificate is told", || {
+        let log = fs::read_to_string(pair.dir.join("saker/error.log"));
+        log.is_ok_and(|log| log.contains("SK0713"))
+    });
 }
 
 /// A variable without a value in handshakes, and certificates in variables.

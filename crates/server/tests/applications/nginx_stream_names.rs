@@ -145,14 +145,12 @@ fn nginx_stream_names_choose_servers() {
         server.hear("known.test", &["-key", &key, "-cert", &certificate])
     };
     assert_eq!(with("stranger.key", "stranger.pem"), "");
-    assert!(server.log().contains(
-        "access forbidden by rule while initializing session, client: 127.0.0.1, server: "
-    ));
-    assert!(
-        server
-            .log()
-            .contains("client sent no required SSL certificate")
-    );
+    for line in [
+        "access forbidden by rule while initializing session, client: 127.0.0.1, server: ",
+        "client sent no required SSL certificate",
+    ] {
+        wait_until(line, || server.log().contains(line));
+    }
 }
 
 #[test]
