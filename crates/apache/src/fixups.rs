@@ -232,7 +232,7 @@ fn program(
         return Verdict::Wait(pause);
     }
     crate::modules::access::fake::fake_credentials(exchange, host, watcher, local);
-    if is_told_variables(exchange, local) {
+    if exchange.environment.has_repeated() && is_told_variables(exchange, local) {
         exchange.environment.settle();
     }
     response::prepare(exchange, host, watcher, local);

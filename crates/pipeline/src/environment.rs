@@ -144,6 +144,11 @@ impl Environment {
         self.compact();
     }
 
+    /// Returns true if a name occurs twice.
+    pub fn has_repeated(&self) -> bool {
+        self.has_repeated
+    }
+
     /// Gives each variable the value that was set last, which programs get.
     pub fn settle(&mut self) {
         if !std::mem::take(&mut self.has_repeated) {

@@ -59,6 +59,15 @@ impl Expires {
         self.active == Some(true) && (self.default.is_some() || !self.by_type.is_empty())
     }
 
+    /// Returns true if a lifetime begins with the change of a file.
+    pub fn asks_modification(&self) -> bool {
+        let periods = self.default.iter().chain(self.by_type.values());
+        self.is_active()
+            && periods
+                .into_iter()
+                .any(|one| one.base == Base::Modification)
+    }
+
     /// Lays the lifetime over a response that has none of its own.
     pub fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
         if head.status.is_error() || fields.has("Expires") {

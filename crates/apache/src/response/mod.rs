@@ -161,7 +161,8 @@ fn head_facts(
     let modified = response.fields().first("Last-Modified");
     let modified_s = modified.and_then(|value| parse_date(value, exchange.now));
     let of_file = || {
-        let is_wanted = local.expires.is_active() && own.kind.is_some() && own.proxied.is_none();
+        let is_wanted =
+            local.expires.asks_modification() && own.kind.is_some() && own.proxied.is_none();
         let path = is_wanted.then(|| Path::new(OsStr::from_bytes(&own.filename)))?;
         path.metadata().ok().map(|metadata| metadata.mtime())
     };
@@ -455,11 +456,14 @@ fn is_answered_early(exchange: &Exchange, status: Status) -> bool {
 /// True if a program has said its whole head itself (`nph-` in front of its name): as in Apache, that
 /// is left as it is.
 fn is_unparsed(exchange: &Exchange, own: &State) -> bool {
-    let name = own.filename.rsplit(|byte| *byte == b'/').next();
+    let is_named_so = || {
+        let name = own.filename.rsplit(|byte| *byte == b'/').next();
+        name.is_some_and(|name| name.starts_with(b"nph-"))
+    };
     exchange.upstream.is_answered_by_program
         && exchange.routing.handler.as_deref() == Some("cgi-script")
         && own.proxied.is_none()
-        && name.is_some_and(|name| name.starts_with(b"nph-"))
+        && is_named_so()
 }
 
 /// Returns whether a file's own conditions were not met (412): Apache sends the head that the file

@@ -233,6 +233,46 @@ fn nginx_edges_pass_trailers_where_asked_to() {
     }
 }
 
+/// A file does not take the place of a directory, also where the destination is another location's,
+/// with a root of its own. nginx looks for it below the root of the source.
+#[test]
+fn nginx_edges_keep_directories_of_other_locations() {
+    let text = "daemon off;\npid {dir}/pid;\nevents { }\nhttp {\naccess_log off;\nserver { listen {address};\n\
+                location /a/ { root {dir}/one; dav_methods COPY MOVE; }\n\
+                location /b/ { root {dir}/two; dav_methods COPY MOVE; }\n}\n}\n";
+    let dir = TempDir::new("nginx-edges-dav").unwrap();
+    dir.write("one/a/file", "file").unwrap();
+    dir.write("two/b/folder/member", "member").unwrap();
+    let mut opening = Command::new("chmod");
+    let opened = opening.args(["-R", "a+rwX"]).arg(&*dir).status();
+    assert!(opened.unwrap().success());
+    let saker = Saker::nginx(operate::SAKER, text).workers(1).start(dir);
+    let ask = |method: &str, destination: &str| {
+        let request = format!(
+            "{method} /a/file HTTP/1.1\r\nHost: a\r\nDestination: {destination}\r\nConnection: close\r\n\r\n"
+        );
+        let answer = raw(saker.server.address(), &request);
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    for method in ["COPY", "MOVE"] {
+        for destination in [
+            "/b/folder",
+            "/b/folder/.",
+            "//b/%66older",
+            "http://a/b/folder",
+        ] {
+            let status = ask(method, destination);
+            assert!(
+                matches!(&*status, "400" | "409"),
+                "{method} {destination}: {status}"
+            );
+        }
+    }
+    assert!(saker.dir.join("two/b/folder/member").exists());
+    assert_eq!(ask("MOVE", "/b/other"), "204");
+    assert!(saker.dir.join("two/b/other").is_file());
+}
+
 /// Scripts wait for lines about signals.
 #[test]
 fn nginx_edges_log_signals() {
