@@ -46,11 +46,23 @@ fn is_disabled(request: &mut Request<'_>, disabled: Option<KeepAliveDisabled>) -
     if !(disabled.safari || disabled.msie6 && is_post) {
         return false;
     }
-    request.depends_on_request();
     let view = request.exchange.head.view();
-    let agent = view.first("user-agent").unwrap_or_default();
-    disabled.msie6 && is_post && is_msie6(agent) || disabled.safari && is_safari(agent)
+    let agent = view.first("user-agent").unwrap_or_default().to_vec();
+    match SUSPECTED
+        .as_ref()
+        .map(|pattern| (pattern, pattern.captures(&agent)))
+    {
+        Some((pattern, Ok(None))) => {
+            request.depends_on_match("user-agent", pattern, &agent, None);
+            return false;
+        }
+        _ => request.depends_on_request(),
+    }
+    disabled.msie6 && is_post && is_msie6(&agent) || disabled.safari && is_safari(&agent)
 }
+
+/// Programs that may be those that `keepalive_disable` is about, which are then looked at.
+static SUSPECTED: LazyLock<Option<Pattern>> = LazyLock::new(|| pattern("MSIE [456]|Safari/"));
 
 fn has(agent: &[u8], word: &[u8]) -> bool {
     memchr::memmem::find(agent, word).is_some()
@@ -85,7 +97,9 @@ const PADDING: &str =
 const PADDING_LINES: usize = 6;
 
 /// Programs whose pages of errors are padded.
-static PADDED: LazyLock<Option<Pattern>> = LazyLock::new(|| {
+static PADDED: LazyLock<Option<Pattern>> = LazyLock::new(|| pattern("MSIE |Chrome/"));
+
+fn pattern(text: &str) -> Option<Pattern> {
     let options = PatternOptions {
         caseless: false,
         multiline: false,
@@ -93,8 +107,8 @@ static PADDED: LazyLock<Option<Pattern>> = LazyLock::new(|| {
         dollar_endonly: false,
         extended: false,
     };
-    Pattern::compile("MSIE |Chrome/", options).ok()
-});
+    Pattern::compile(text, options).ok()
+}
 
 /// Records that the page of an error depends on the client's program.
 pub fn depends_on_program(request: &mut Request<'_>, status: Status) {

@@ -5,7 +5,7 @@
 //!
 //! Called by: the phases, which make one and take it in place of their own (`phases::decided`);
 //! drivers, which give one to the exchange of a later request.
-//! Out of scope: conditions and change tokens (`route_cache`); requests with content.
+//! Out of scope: conditions and change tokens (`route_cache`); content of unknown length.
 
 use crate::{CachedRoute, KeptRules, Response, UpstreamRequest, mapped::Mapped};
 use saker_ap_expr::RequestTest;
@@ -56,6 +56,8 @@ pub struct KeptDecision {
     /// Host field and path as they were received; rules may have edited the head since.
     pub received_host: Box<[u8]>,
     pub received_path: Box<[u8]>,
+    /// For POST with content of known length; otherwise for GET and HEAD.
+    pub is_post: bool,
 }
 
 impl Decision {

@@ -31,6 +31,8 @@ pub struct Key<'a> {
     pub host: &'a [u8],
     /// The request-target as received, without its query.
     pub path: &'a [u8],
+    /// POST with content of known length; otherwise GET or HEAD without content.
+    pub is_post: bool,
 }
 
 /// A cached route with its dependencies.
@@ -40,6 +42,7 @@ pub struct Entry {
     host_bytes: usize,
     /// Host, then path.
     name: Box<[u8]>,
+    is_post: bool,
     change_tokens: Box<[ChangeToken]>,
     /// Conditions on requests; those that do not meet them have another outcome.
     conditions: RequestConditions,
@@ -302,6 +305,7 @@ impl RouteCache {
             listener: Arc::clone(key.listener),
             host_bytes: key.host.len(),
             name: [key.host, key.path].concat().into(),
+            is_post: key.is_post,
             change_tokens: distinct(outcome.change_tokens),
             conditions,
             memory,
@@ -409,7 +413,10 @@ fn distinct(tokens: Vec<ChangeToken>) -> Box<[ChangeToken]> {
 fn is(slots: &[Option<Entry>], slot: u32, key: &Key<'_>) -> bool {
     slots[slot as usize].as_ref().is_some_and(|entry| {
         let (host, path) = entry.name.split_at(entry.host_bytes);
-        path == key.path && host == key.host && Arc::ptr_eq(&entry.listener, key.listener)
+        path == key.path
+            && host == key.host
+            && entry.is_post == key.is_post
+            && Arc::ptr_eq(&entry.listener, key.listener)
     })
 }
 

@@ -67,6 +67,7 @@ fn open_files_are_bounded() {
                 listener: &listener,
                 host: b"",
                 path: path.as_bytes(),
+                is_post: false,
             },
             Outcome {
                 cached_route: Rc::new(OneFile),
@@ -103,6 +104,7 @@ fn listener_host_and_path_must_all_match() {
             listener: &a,
             host: b"h",
             path: b"/x",
+            is_post: false,
         },
         outcome(1),
     );
@@ -115,6 +117,7 @@ fn listener_host_and_path_must_all_match() {
                     listener,
                     host,
                     path,
+                    is_post: false,
                 },
                 &received(&client, &head),
                 0,
@@ -141,6 +144,7 @@ fn memory_and_entries_stay_within_their_bounds_and_what_is_used_stays() {
                 listener: &listener,
                 host: b"",
                 path: path.as_bytes(),
+                is_post: false,
             },
             outcome(10_000),
         );
@@ -152,7 +156,8 @@ fn memory_and_entries_stay_within_their_bounds_and_what_is_used_stays() {
                         &Key {
                             listener: &listener,
                             host: b"",
-                            path: b"/0"
+                            path: b"/0",
+                            is_post: false,
                         },
                         &received(&client, &head),
                         0,
@@ -175,6 +180,7 @@ fn replacing_does_not_leak() {
                 listener: &listener,
                 host: b"",
                 path: b"/",
+                is_post: false,
             },
             outcome(bytes),
         );
@@ -192,6 +198,7 @@ fn larger_than_half_of_all_is_not_kept() {
             listener: &listener,
             host: b"",
             path: b"/",
+            is_post: false,
         },
         outcome(6_000),
     );
@@ -231,6 +238,7 @@ impl Variants {
             listener: &self.listener,
             host: b"h",
             path: b"/x",
+            is_post: false,
         };
         let outcome = Outcome {
             tests,
@@ -245,6 +253,7 @@ impl Variants {
             listener: &self.listener,
             host: b"h",
             path: b"/x",
+            is_post: false,
         };
         let (client, head) = (
             client(address),
@@ -331,4 +340,27 @@ fn remembered_values_are_bounded() {
     }
     let long = "x".repeat(9000);
     assert_eq!(variants.bytes(far, "/x", &[("User-Agent", &long)]), None);
+}
+
+#[test]
+fn outcomes_of_post_are_not_those_of_get() {
+    let listener = listener();
+    let mut routes = RouteCache::new(bounds(1 << 20, 100));
+    let client = client([127, 0, 0, 1]);
+    let head = RequestHead::build("GET", "/x", Version::Http11, &[]);
+    let key = |is_post| Key {
+        listener: &listener,
+        host: b"h",
+        path: b"/x",
+        is_post,
+    };
+    let is_found = |routes: &mut RouteCache, is_post| {
+        let request = received(&client, &head);
+        routes.answer(&key(is_post), &request, 0, 0).is_some()
+    };
+    routes.insert(&key(true), outcome(1));
+    assert!(!is_found(&mut routes, false) && is_found(&mut routes, true));
+    routes.insert(&key(false), outcome(1));
+    assert!(is_found(&mut routes, false) && is_found(&mut routes, true));
+    assert_eq!(routes.len(), 2);
 }

@@ -119,6 +119,17 @@ impl Client {
         target: &str,
         fields: &[(&str, &str)],
     ) -> io::Result<Response> {
+        self.request_with(method, target, fields, b"")
+    }
+
+    /// As [`Client::request`], with content, whose length the fields say.
+    pub fn request_with(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &[(&str, &str)],
+        content: &[u8],
+    ) -> io::Result<Response> {
         let mut text = format!("{method} {target} HTTP/1.1\r\n");
         if !fields
             .iter()
@@ -130,7 +141,7 @@ impl Client {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str("\r\n");
-        self.send(text)?;
+        self.send([text.as_bytes(), content].concat())?;
         loop {
             let response = if method == "HEAD" {
                 self.read_head_response()?

@@ -15,6 +15,21 @@ use saker_config::model::{Action, ModSecurityMode};
 use saker_http::{KnownField, Method};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
+/// Returns true if there is a decision that the exchange may follow. Content that is longer than the
+/// site takes is refused by the phases, with what they say about it.
+pub(super) fn may_follow(exchange: &mut Exchange, services: &Services) -> bool {
+    let Some(decision) = &exchange.cache.decision else {
+        return false;
+    };
+    let own_max = decision.settings.body_bytes_max;
+    let max = own_max.unwrap_or(services.generation.model.limits.body_bytes_max);
+    let is_too_long = max != 0 && exchange.body.length().is_some_and(|bytes| bytes > max);
+    if is_too_long {
+        exchange.cache.decision = None;
+    }
+    !is_too_long
+}
+
 /// Gives the exchange what the phases would.
 pub(super) fn apply(decision: &Decision, exchange: &mut Exchange) {
     let query = match &decision.own_query {
@@ -142,7 +157,7 @@ fn keep_with(exchange: &mut Exchange, services: &Services, rules: Option<Rc<dyn 
 /// Returns true if nothing but routing, rules, and variables counts.
 fn is_plain(exchange: &Exchange) -> bool {
     exchange.log.trace.is_none()
-        && is_plain_read(exchange)
+        && is_plain_request(exchange)
         && is_kept_by(&exchange.routing)
         && is_otherwise_new(exchange)
 }
@@ -193,18 +208,25 @@ fn decision(
         tests,
         received_host: view.known(KnownField::Host).unwrap_or_default().into(),
         received_path: path.unwrap_or_default().into(),
+        is_post: view.method() == Method::Post,
     }
 }
 
-/// GET or HEAD for a path as it came, without content.
-fn is_plain_read(exchange: &Exchange) -> bool {
+/// GET or HEAD without content, or POST with content of known length, for a path as it came.
+fn is_plain_request(exchange: &Exchange) -> bool {
     let head = &exchange.head;
-    !head.is_edited()
+    let is_plain_method = match head.view().method() {
+        Method::Get | Method::Head => exchange.body.is_end(),
+        Method::Post => {
+            exchange.body.length().is_some() && !head.view().has(KnownField::TransferEncoding)
+        }
+        _ => false,
+    };
+    is_plain_method
+        && !head.is_edited()
         // Without a host the server is named by the connection's address.
         && !exchange.host.is_empty()
-        && matches!(head.view().method(), Method::Get | Method::Head)
         && head.view().target().first() == Some(&b'/')
-        && exchange.body.is_end()
         // Certificate authorities may ask for another file each time.
         && !exchange.path.starts_with(super::CHALLENGES)
         && (exchange.routing.has_written_query

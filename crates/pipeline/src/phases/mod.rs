@@ -163,7 +163,7 @@ async fn run_from(exchange: &mut Exchange, services: &Services, mut from: usize)
         // Another path of the same request, which the decision isn't about.
         exchange.cache.decision = None;
     }
-    let mut is_decided = exchange.cache.decision.is_some();
+    let mut is_decided = decided::may_follow(exchange, services);
     loop {
         let answer = match is_decided {
             true => match follow(exchange, services).await {

@@ -1,5 +1,5 @@
 //! Instructions of a request beside nginx's for the same one: from an upstream, from PHP, for a blog's
-//! permalink, and of a small file, by the server's own configuration, by nginx's, and by Apache's with
+//! permalink, for a form that is posted there, and of a small file, by the server's own configuration, by nginx's, and by Apache's with
 //! WordPress's `.htaccess`.
 //!
 //! Called by: `cargo test --release -p saker --test measured beside_nginx:: -- --nocapture`, or with
@@ -33,16 +33,19 @@ const PATIENCE: Duration = Duration::from_secs(300);
 struct Row {
     name: &'static str,
     target: &'static str,
+    /// Content, which is posted.
+    content: &'static str,
     instructions_max: u64,
     of_nginx_max: f64,
 }
 
 const ROWS: &str = include_str!("release_budgets.txt");
-const TARGETS: [(&str, &str); 4] = [
-    ("static", "/small.html"),
-    ("proxy", "/1k.html"),
-    ("php", "/helloworld.php"),
-    ("permalink", "/2026/11/hello-world/"),
+const TARGETS: [(&str, &str, &str); 5] = [
+    ("static", "/small.html", ""),
+    ("proxy", "/1k.html", ""),
+    ("php", "/helloworld.php", ""),
+    ("permalink", "/2026/11/hello-world/", ""),
+    ("form", "/2026/11/hello-world/", "add-to-cart=42&quantity=1"),
 ];
 /// As WordPress writes it.
 const HTACCESS: &str = "# BEGIN WordPress\n<IfModule mod_rewrite.c>\nRewriteEngine On\n\
@@ -51,7 +54,7 @@ const HTACCESS: &str = "# BEGIN WordPress\n<IfModule mod_rewrite.c>\nRewriteEngi
     RewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n# END WordPress\n";
 
 fn rows(front_end: &str) -> Vec<Row> {
-    let row = |(name, target): (&'static str, &'static str)| {
+    let row = |(name, target, content): (&'static str, &'static str, &'static str)| {
         let wanted = format!("{front_end}-{name}");
         let line = ROWS
             .lines()
@@ -61,6 +64,7 @@ fn rows(front_end: &str) -> Vec<Row> {
         Row {
             name,
             target,
+            content,
             instructions_max: words.next().unwrap().parse().unwrap(),
             of_nginx_max: words.next().unwrap().parse().unwrap(),
         }
@@ -248,19 +252,27 @@ fn php(dir: &TempDir) -> ServerProcess {
 fn counts(callgrind: &Callgrind, server: &ServerProcess, rows: &[Row]) -> Vec<u64> {
     let mut client = Client::connect(server.address()).unwrap();
     client.set_timeout(PATIENCE).unwrap();
-    let mut ask = |target: &str, count: usize| {
+    let mut ask = |row: &Row, count: usize| {
+        let (length, content) = (row.content.len().to_string(), row.content.as_bytes());
+        let mut fields = BROWSER.to_vec();
+        if !content.is_empty() {
+            fields.push(("Content-Type", "application/x-www-form-urlencoded"));
+            fields.push(("Content-Length", &length));
+        }
+        let method = if content.is_empty() { "GET" } else { "POST" };
         for _ in 0..count {
-            let response = client.request("GET", target, BROWSER).unwrap();
+            let response = client
+                .request_with(method, row.target, &fields, content)
+                .unwrap();
             assert_eq!(response.status, 200, "{response:?}");
         }
     };
     // When these have been answered it is up, however slow valgrind makes that.
-    rows.iter().for_each(|row| ask(row.target, 1));
+    rows.iter().for_each(|row| ask(row, 1));
     callgrind.begin_in(server.pid());
     let mut fewest = |row: &Row| {
-        ask(row.target, BEFORE);
-        let counts =
-            (0..TRIES).map(|_| callgrind.of_pid(server.pid(), || ask(row.target, COUNTED)));
+        ask(row, BEFORE);
+        let counts = (0..TRIES).map(|_| callgrind.of_pid(server.pid(), || ask(row, COUNTED)));
         let fewest = counts.map(|counts| counts.instructions).min().unwrap();
         fewest / COUNTED as u64
     };

@@ -2,7 +2,8 @@
 //! is told to the upstream, and answered, as one that goes through all phases, whatever the rules,
 //! whatever came before.
 //!
-//! Each request is sent twice: as it is, and with `Content-Length: 0`, which follows no decision. Rule
+//! Each request is sent twice: as it is, and with `Content-Length: 0`, or, if it has content, with
+//! `Expect: 100-continue`, which follows no decision. Rule
 //! sets and requests are generated; the seed is printed with a failure. Every third hit is compared
 //! inside of the server, too. `SAKER_RULE_PAIRS` sets how many pairs are compared.
 
@@ -181,7 +182,8 @@ const PROGRAM_PATHS: &[&str] = &[
 ];
 
 /// Tells its parameters, but those that count requests.
-const TELLING: &str = "<?php\nforeach (['REQUEST_TIME', 'REQUEST_TIME_FLOAT', 'CONTENT_LENGTH', 'HTTP_CONTENT_LENGTH', 'FCGI_ROLE'] as $own) { unset($_SERVER[$own]); }\n\
+const TELLING: &str = "<?php\necho 'content=', file_get_contents('php://input'), \"\\n\";\n\
+    foreach (['HTTP_EXPECT', 'REMOTE_PORT', 'REQUEST_TIME', 'REQUEST_TIME_FLOAT', 'CONTENT_LENGTH', 'HTTP_CONTENT_LENGTH', 'FCGI_ROLE'] as $own) { unset($_SERVER[$own]); }\n\
     ksort($_SERVER);\nforeach ($_SERVER as $name => $value) { if (is_string($value)) { echo \"$name=$value\\n\"; } }\n";
 
 /// PHP behind rules of a folder, the host's, and WordPress's way to have permalinks.
@@ -273,13 +275,19 @@ fn request(
     (format!("{path}{query}"), fields)
 }
 
-/// The parts of a response that must be equal; upstreams may be told of content of no bytes.
+/// The parts of a response that must be equal; upstreams may be told of content of no bytes, or of an
+/// expectation.
 fn essence(response: &Response) -> (u16, Vec<(String, String)>, Vec<String>) {
-    let fields = fields_without(response, &["date", "content-length"]);
+    let fields = fields_without(
+        response,
+        &["date", "content-length", "connection", "keep-alive"],
+    );
     let body = String::from_utf8_lossy(&response.body).into_owned();
-    let lines = body
-        .lines()
-        .filter(|line| !line.to_ascii_lowercase().starts_with("content-length:"));
+    let is_compared = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        !line.starts_with("content-length:") && !line.starts_with("expect:")
+    };
+    let lines = body.lines().filter(is_compared);
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
     lines.sort();
     (response.status, fields, lines)
@@ -310,15 +318,34 @@ fn compare(name: &str, front_end: FrontEnd, paths: &[&'static str]) {
         for _ in 0..REQUESTS_PER_SET {
             let from = chance.below(3);
             let (target, fields) = request(&mut chance, paths);
-            let method = chance.one(&["GET", "GET", "GET", "HEAD"]);
-            let mut ask =
-                |fields: &[(&str, &str)]| clients[from].request(method, &target, fields).unwrap();
-            let answer = ask(&fields);
-            let full = [fields.as_slice(), &[("Content-Length", "0")]].concat();
+            let method = chance.one(&["GET", "GET", "HEAD", "POST", "POST"]);
+            let content = match method {
+                "POST" => chance.one(&["a=1", "", "a=2&b=3"]),
+                _ => "",
+            };
+            let length = content.len().to_string();
+            let own: &[_] = &[("Content-Length", length.as_str())];
+            let expecting = [
+                ("Content-Length", length.as_str()),
+                ("Expect", "100-continue"),
+            ];
+            let (plain, walked): (&[_], &[_]) = match method {
+                "POST" => (own, &expecting),
+                _ => (&[], own),
+            };
+            let ask = |client: &mut Client, more: &[(&'static str, &str)]| {
+                let mut all: Vec<(&str, &str)> = fields.clone();
+                all.extend_from_slice(more);
+                let content = content.as_bytes();
+                client.request_with(method, &target, &all, content).unwrap()
+            };
+            let answer = ask(&mut clients[from], plain);
+            // A connection ends where content that a client holds back is not asked for.
+            let walked = ask(&mut connect(from as u8 + 1), walked);
             assert_eq!(
                 essence(&answer),
-                essence(&ask(&full)),
-                "seed {seed:#x}, set {set}: {method} {target} {fields:?} from 127.0.0.{}, {}",
+                essence(&walked),
+                "seed {seed:#x}, set {set}: {method} {target} {fields:?} `{content}` from 127.0.0.{}, {}",
                 from + 1,
                 saker.dir.display()
             );

@@ -55,6 +55,7 @@ mod http3;
 mod http3_clients;
 mod identity;
 mod idle_connections;
+mod kept_content;
 mod kept_decisions;
 mod links;
 mod listener_settings;

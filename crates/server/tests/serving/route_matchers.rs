@@ -11,7 +11,7 @@ use crate::operate;
 use saker_testkit::{Client, Response, Saker, TempDir, free_port, wait_until};
 use std::{
     env, fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     thread,
     time::{Duration, SystemTime},
@@ -133,17 +133,30 @@ pub fn upstream() -> SocketAddr {
 }
 
 fn echo(stream: TcpStream) -> Option<()> {
-    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;
     loop {
         let mut head = String::new();
-        loop {
-            let line = lines.next()?.ok()?;
+        let mut content_bytes = 0;
+        for line in reader.by_ref().lines() {
+            let line = line.ok()?;
             if line.is_empty() {
                 break;
             }
+            let length = line.to_ascii_lowercase();
+            if let Some(length) = length.strip_prefix("content-length:") {
+                content_bytes = length.trim().parse().ok()?;
+            }
             head.push_str(&line);
             head.push('\n');
+        }
+        if head.is_empty() {
+            return None;
+        }
+        let mut content = vec![0; content_bytes];
+        reader.read_exact(&mut content).ok()?;
+        if content_bytes > 0 {
+            head.push_str(&format!("content={}\n", String::from_utf8_lossy(&content)));
         }
         let body = if head.starts_with("HEAD ") { "" } else { &head };
         let bytes = head.len();
@@ -327,14 +340,17 @@ fn decisions_about_upstreams_are_kept() {
         // In between, what the same path refuses.
         let refused = client.request("GET", "/a/x", &[("X-Tag", "no")]).unwrap();
         assert_eq!(refused.status, 403);
-        // Content is never part of a decision.
-        let posted = client.request("POST", &target, &[("Content-Length", "0")]);
+        // Those with content have a decision of their own; the content is never part of it.
+        let content = format!("n={number}&tail");
+        let fields = [("Content-Length", &*content.len().to_string())];
+        let posted = client.request_with("POST", &target, &fields, content.as_bytes());
         let told = String::from_utf8_lossy(&posted.unwrap().body).into_owned();
         assert!(told.starts_with("POST /x?n="), "{told}");
+        assert!(told.contains(&format!("content={content}\n")), "{told}");
     }
-    // Of the twenty that are passed on, and of the twenty that are refused.
+    // Of the twenty that are passed on, the twenty that are refused, and the twenty with content.
     wait_until("all but the first requests are hits", || {
-        hits(&saker) >= before + 36
+        hits(&saker) >= before + 54
     });
 }
 

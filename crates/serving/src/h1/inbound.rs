@@ -210,8 +210,11 @@ fn dispatch(
     rest: usize,
     out: &mut Vec<u8>,
 ) -> Next {
-    // The key of the decision has host and path as they are, and such a request has no content.
-    let known = decision.as_ref().and_then(|_| view.to_known_request());
+    // The key of the decision has host and path as they are, and only POST has content.
+    let known = decision
+        .as_ref()
+        .filter(|_| view.method() != Method::Post)
+        .and_then(|_| view.to_known_request());
     let checked = match known {
         Some(head) => Ok((BodyFraming::None, head)),
         None => checked(view),

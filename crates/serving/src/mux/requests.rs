@@ -31,7 +31,8 @@ impl Exchanges {
         if !self.begin_request(view, wire) {
             return self.drop_client(id, wire);
         }
-        let cached = match end_stream {
+        // Content of other methods has the full checks, and no decision.
+        let cached = match end_stream || view.method() == Method::Post {
             true => self.cached(id, view, wire),
             false => Cached::No,
         };

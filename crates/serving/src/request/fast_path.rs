@@ -1,6 +1,6 @@
 //! The fast path: a request that a cached route can answer, over any protocol.
 //!
-//! Called by: the drivers, for each request without content, before they dispatch it.
+//! Called by: the drivers, for each request, before they dispatch it.
 //! Caveat: inlined into each driver, because a hit costs few instructions and its parts are large.
 //! Out of scope: encoding and sending the response, which differ by protocol.
 

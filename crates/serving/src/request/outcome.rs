@@ -14,11 +14,13 @@ use std::{rc::Rc, sync::Arc};
 
 /// The key of a request that a cached route may answer: plain GET or HEAD without content, to a
 /// path, with at most one Host. Everything else that the full checks examine is part of the key,
-/// byte for byte.
+/// byte for byte. POST with a length leads to decisions alone, and has the full checks.
 pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Key<'a>> {
-    let plain = matches!(view.method(), Method::Get | Method::Head)
+    let method = view.method();
+    let is_post = method == Method::Post;
+    let plain = (is_post || matches!(method, Method::Get | Method::Head))
         && !view.has(KnownField::TransferEncoding)
-        && !view.has(KnownField::ContentLength)
+        && view.has(KnownField::ContentLength) == is_post
         && !view.has(KnownField::Expect)
         && match view.known_count(KnownField::Host) {
             0 => view.version() == Version::Http10,
@@ -32,6 +34,7 @@ pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Ke
         listener,
         host: view.known(KnownField::Host).unwrap_or_default(),
         path: without_query(target),
+        is_post,
     })
 }
 
@@ -79,6 +82,7 @@ pub fn remember(
         listener: &exchange.client.listener,
         host: view.known(KnownField::Host).unwrap_or_default(),
         path: without_query(view.target()),
+        is_post: false,
     };
     let outcome = Outcome {
         site_index: exchange.routing.site_index,
@@ -102,13 +106,14 @@ fn remember_decision(
     kept: KeptDecision,
     without_content: bool,
 ) {
-    if !without_content {
+    if !without_content && !kept.is_post {
         return;
     }
     let key = Key {
         listener: &exchange.client.listener,
         host: &kept.received_host,
         path: &kept.received_path,
+        is_post: kept.is_post,
     };
     let decision = kept.decision;
     let outcome = Outcome {

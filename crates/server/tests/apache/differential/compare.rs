@@ -140,7 +140,10 @@ fn fields(
                 .ok()
                 .zip(right.parse::<i64>().ok())
                 .is_some_and(|(left, right)| (left - right).abs() <= TIME_TOLERANCE_S),
-            (_, "set-cookie") => cookies(apache, request.sealed) == cookies(saker, request.sealed),
+            (_, "set-cookie") => are_same(
+                &cookies(apache, request.sealed),
+                &cookies(saker, request.sealed),
+            ),
             (_, "etag" | "lock-token") => left.is_empty() == right.is_empty(),
             (_, "www-authenticate" | "authentication-info") => {
                 digest::masked(&left) == digest::masked(&right)
@@ -183,6 +186,34 @@ fn cookies(response: &Response, is_sealed: bool) -> Vec<String> {
     all.into_iter()
         .map(|line| cookie(line, is_sealed))
         .collect()
+}
+
+/// Cookies in the same words, but for the time at which each expires: the servers may have answered in
+/// different seconds.
+fn are_same(left: &[String], right: &[String]) -> bool {
+    left.len() == right.len()
+        && left.iter().zip(right).all(|(left, right)| {
+            let ((left, left_time), (right, right_time)) = (expiring(left), expiring(right));
+            left == right
+                && match (left_time, right_time) {
+                    (Some(left), Some(right)) => close(&left, &right),
+                    (left, right) => left == right,
+                }
+        })
+}
+
+/// A cookie without its time of expiry, and this time.
+fn expiring(cookie: &str) -> (String, Option<String>) {
+    const NAME: &str = "expires=";
+    let Some((before, after)) = cookie.split_once(NAME) else {
+        return (cookie.to_owned(), None);
+    };
+    let (time, rest) = after.split_at(after.find(';').unwrap_or(after.len()));
+    // The form that cookies have is older.
+    (
+        format!("{before}{NAME}{rest}"),
+        Some(time.replace('-', " ")),
+    )
 }
 
 /// Without what a clock or chance makes: the end of a session, and sealed values.
