@@ -7,7 +7,7 @@
 //! drivers, which give one to the exchange of a later request.
 //! Out of scope: conditions and change tokens (`route_cache`); content of unknown length.
 
-use crate::{CachedRoute, KeptRules, Response, UpstreamRequest, mapped::Mapped};
+use crate::{CachedRoute, KeptRules, Response, UpstreamRequest, mapped::Mapped, route_cache::Kind};
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Settings, Site};
 use saker_files::ChangeToken;
@@ -39,6 +39,9 @@ pub struct Decision {
     pub(crate) nesting_max: u8,
     pub(crate) host: Box<[u8]>,
     pub path: Box<[u8]>,
+    /// Host field and path as they were received; rules may have edited the head since.
+    pub received_host: Box<[u8]>,
+    pub received_path: Box<[u8]>,
     /// The query that rules have written; `None`: it is the client's.
     pub(crate) own_query: Option<Option<Box<[u8]>>>,
     /// State of the rules before their last phase, which follows; `None`: the route says it all.
@@ -53,11 +56,8 @@ pub struct KeptDecision {
     pub decision: Rc<Decision>,
     pub change_tokens: Vec<ChangeToken>,
     pub tests: Vec<RequestTest>,
-    /// Host field and path as they were received; rules may have edited the head since.
-    pub received_host: Box<[u8]>,
-    pub received_path: Box<[u8]>,
-    /// For POST with content of known length; otherwise for GET and HEAD.
-    pub is_post: bool,
+    /// The requests that it is for.
+    pub kind: Kind,
 }
 
 impl Decision {
@@ -125,6 +125,8 @@ impl CachedRoute for Decision {
         size_of::<Decision>()
             + self.host.len()
             + self.path.len()
+            + self.received_host.len()
+            + self.received_path.len()
             + self
                 .own_query
                 .iter()

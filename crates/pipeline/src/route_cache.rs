@@ -23,6 +23,18 @@ use std::{
     sync::Arc,
 };
 
+/// The requests that an outcome is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// GET and HEAD without content.
+    Read,
+    /// The same, where the page cache has no page for them: a decision, which never stands in the way
+    /// of the page.
+    PastPages,
+    /// POST with content of known length.
+    Post,
+}
+
 /// Lookup key of a request.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
@@ -31,8 +43,7 @@ pub struct Key<'a> {
     pub host: &'a [u8],
     /// The request-target as received, without its query.
     pub path: &'a [u8],
-    /// POST with content of known length; otherwise GET or HEAD without content.
-    pub is_post: bool,
+    pub kind: Kind,
 }
 
 /// A cached route with its dependencies.
@@ -42,7 +53,7 @@ pub struct Entry {
     host_bytes: usize,
     /// Host, then path.
     name: Box<[u8]>,
-    is_post: bool,
+    kind: Kind,
     change_tokens: Box<[ChangeToken]>,
     /// Conditions on requests; those that do not meet them have another outcome.
     conditions: RequestConditions,
@@ -155,16 +166,62 @@ impl RouteCache {
         now_ms: u64,
     ) -> Option<(Option<Response>, &Entry)> {
         let hash = self.hash(key);
+        if let Some(slot) = self.current(hash, key, request, now_ms) {
+            let entry = self.slots[slot as usize].as_mut()?;
+            entry.used = true;
+            let answer = match entry.decision {
+                Some(_) => Some(None),
+                None => entry.cached_route.answer(request.head, now).map(Some),
+            };
+            if let Some(response) = answer {
+                self.counts.hits += 1;
+                return Some((response, self.slots[slot as usize].as_ref()?));
+            }
+        }
+        let slot = self.past_pages(hash, key, request, now_ms)?;
+        self.counts.hits += 1;
+        Some((None, self.slots[slot as usize].as_ref()?))
+    }
+
+    /// The decision that a request follows which no page answers.
+    #[cold]
+    fn past_pages(
+        &mut self,
+        hash: u64,
+        key: &Key<'_>,
+        request: &Received<'_>,
+        now_ms: u64,
+    ) -> Option<u32> {
+        let slot = match key.kind {
+            Kind::Read => {
+                let kind = Kind::PastPages;
+                self.current(hash, &Key { kind, ..*key }, request, now_ms)
+            }
+            Kind::PastPages | Kind::Post => None,
+        };
+        match slot {
+            Some(slot) => self.slots[slot as usize].as_mut()?.used = true,
+            None => self.counts.misses += 1,
+        }
+        slot
+    }
+
+    /// The outcome that a request meets the conditions of, unless it is outdated.
+    #[inline(always)]
+    fn current(
+        &mut self,
+        hash: u64,
+        key: &Key<'_>,
+        request: &Received<'_>,
+        now_ms: u64,
+    ) -> Option<u32> {
         let is_for = |slot: &u32| {
             is(&self.slots, *slot, key)
                 && self.slots[*slot as usize].as_ref().is_some_and(|entry| {
                     entry.conditions.is_empty() || entry.conditions.hold(request)
                 })
         };
-        let Some(slot) = self.table.find(hash, is_for).copied() else {
-            self.counts.misses += 1;
-            return None;
-        };
+        let slot = self.table.find(hash, is_for).copied()?;
         let current = self.slots[slot as usize].as_ref().is_some_and(|entry| {
             entry
                 .change_tokens
@@ -179,14 +236,15 @@ impl RouteCache {
         if self.conditions.is_too_large() {
             self.conditions.bound_memory();
         }
-        let entry = self.slots[slot as usize].as_mut()?;
-        entry.used = true;
-        let response = match entry.decision {
-            Some(_) => None,
-            None => Some(entry.cached_route.answer(request.head, now)?),
-        };
-        self.counts.hits += 1;
-        Some((response, entry))
+        Some(slot)
+    }
+
+    /// Removes the outcomes for a key, whatever their conditions.
+    pub fn forget(&mut self, key: &Key<'_>) {
+        let hash = self.hash(key);
+        let slots = self.table.iter_hash(hash).copied();
+        let own: Vec<u32> = slots.filter(|slot| is(&self.slots, *slot, key)).collect();
+        own.into_iter().for_each(|slot| self.remove(slot));
     }
 
     /// Caches an outcome, replacing an older one for the same key and conditions.
@@ -305,7 +363,7 @@ impl RouteCache {
             listener: Arc::clone(key.listener),
             host_bytes: key.host.len(),
             name: [key.host, key.path].concat().into(),
-            is_post: key.is_post,
+            kind: key.kind,
             change_tokens: distinct(outcome.change_tokens),
             conditions,
             memory,
@@ -415,7 +473,7 @@ fn is(slots: &[Option<Entry>], slot: u32, key: &Key<'_>) -> bool {
         let (host, path) = entry.name.split_at(entry.host_bytes);
         path == key.path
             && host == key.host
-            && entry.is_post == key.is_post
+            && entry.kind == key.kind
             && Arc::ptr_eq(&entry.listener, key.listener)
     })
 }

@@ -67,7 +67,7 @@ fn open_files_are_bounded() {
                 listener: &listener,
                 host: b"",
                 path: path.as_bytes(),
-                is_post: false,
+                kind: Kind::Read,
             },
             Outcome {
                 cached_route: Rc::new(OneFile),
@@ -104,7 +104,7 @@ fn listener_host_and_path_must_all_match() {
             listener: &a,
             host: b"h",
             path: b"/x",
-            is_post: false,
+            kind: Kind::Read,
         },
         outcome(1),
     );
@@ -117,7 +117,7 @@ fn listener_host_and_path_must_all_match() {
                     listener,
                     host,
                     path,
-                    is_post: false,
+                    kind: Kind::Read,
                 },
                 &received(&client, &head),
                 0,
@@ -144,7 +144,7 @@ fn memory_and_entries_stay_within_their_bounds_and_what_is_used_stays() {
                 listener: &listener,
                 host: b"",
                 path: path.as_bytes(),
-                is_post: false,
+                kind: Kind::Read,
             },
             outcome(10_000),
         );
@@ -157,7 +157,7 @@ fn memory_and_entries_stay_within_their_bounds_and_what_is_used_stays() {
                             listener: &listener,
                             host: b"",
                             path: b"/0",
-                            is_post: false,
+                            kind: Kind::Read,
                         },
                         &received(&client, &head),
                         0,
@@ -180,7 +180,7 @@ fn replacing_does_not_leak() {
                 listener: &listener,
                 host: b"",
                 path: b"/",
-                is_post: false,
+                kind: Kind::Read,
             },
             outcome(bytes),
         );
@@ -198,7 +198,7 @@ fn larger_than_half_of_all_is_not_kept() {
             listener: &listener,
             host: b"",
             path: b"/",
-            is_post: false,
+            kind: Kind::Read,
         },
         outcome(6_000),
     );
@@ -238,7 +238,7 @@ impl Variants {
             listener: &self.listener,
             host: b"h",
             path: b"/x",
-            is_post: false,
+            kind: Kind::Read,
         };
         let outcome = Outcome {
             tests,
@@ -253,7 +253,7 @@ impl Variants {
             listener: &self.listener,
             host: b"h",
             path: b"/x",
-            is_post: false,
+            kind: Kind::Read,
         };
         let (client, head) = (
             client(address),
@@ -348,19 +348,68 @@ fn outcomes_of_post_are_not_those_of_get() {
     let mut routes = RouteCache::new(bounds(1 << 20, 100));
     let client = client([127, 0, 0, 1]);
     let head = RequestHead::build("GET", "/x", Version::Http11, &[]);
-    let key = |is_post| Key {
+    let key = |kind| Key {
         listener: &listener,
         host: b"h",
         path: b"/x",
-        is_post,
+        kind,
     };
-    let is_found = |routes: &mut RouteCache, is_post| {
+    let is_found = |routes: &mut RouteCache, kind| {
         let request = received(&client, &head);
-        routes.answer(&key(is_post), &request, 0, 0).is_some()
+        routes.answer(&key(kind), &request, 0, 0).is_some()
     };
-    routes.insert(&key(true), outcome(1));
-    assert!(!is_found(&mut routes, false) && is_found(&mut routes, true));
-    routes.insert(&key(false), outcome(1));
-    assert!(is_found(&mut routes, false) && is_found(&mut routes, true));
+    routes.insert(&key(Kind::Post), outcome(1));
+    assert!(!is_found(&mut routes, Kind::Read) && is_found(&mut routes, Kind::Post));
+    routes.insert(&key(Kind::Read), outcome(1));
+    assert!(is_found(&mut routes, Kind::Read) && is_found(&mut routes, Kind::Post));
     assert_eq!(routes.len(), 2);
+}
+
+/// A page of the page cache for some requests.
+struct Sometimes(Rc<std::cell::Cell<bool>>);
+
+impl CachedRoute for Sometimes {
+    fn answer(&self, _: HeadView<'_>, _: i64) -> Option<Response> {
+        self.0.get().then(|| Response::new(Status::OK))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        1
+    }
+}
+
+#[test]
+fn what_no_page_answers_goes_past_the_pages() {
+    let listener = listener();
+    let mut routes = RouteCache::new(bounds(1 << 20, 100));
+    let client = client([127, 0, 0, 1]);
+    let head = RequestHead::build("GET", "/x", Version::Http11, &[]);
+    let key = |kind| Key {
+        listener: &listener,
+        host: b"h",
+        path: b"/x",
+        kind,
+    };
+    let kind_of = |routes: &mut RouteCache, kind| {
+        let request = received(&client, &head);
+        let found = routes.answer(&key(kind), &request, 0, 0);
+        found.map(|(_, entry)| entry.kind)
+    };
+    let has_page = Rc::new(std::cell::Cell::new(true));
+    let page = Outcome {
+        cached_route: Rc::new(Sometimes(Rc::clone(&has_page))),
+        ..outcome(1)
+    };
+    routes.insert(&key(Kind::PastPages), outcome(1));
+    assert_eq!(kind_of(&mut routes, Kind::Read), Some(Kind::PastPages));
+    assert_eq!(kind_of(&mut routes, Kind::Post), None);
+    // One doesn't replace the other.
+    routes.insert(&key(Kind::Read), page);
+    assert_eq!(routes.len(), 2);
+    assert_eq!(kind_of(&mut routes, Kind::Read), Some(Kind::Read));
+    has_page.set(false);
+    assert_eq!(kind_of(&mut routes, Kind::Read), Some(Kind::PastPages));
+    routes.forget(&key(Kind::PastPages));
+    assert_eq!(kind_of(&mut routes, Kind::Read), None);
+    assert_eq!(routes.len(), 1);
 }

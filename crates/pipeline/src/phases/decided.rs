@@ -9,6 +9,7 @@
 use crate::{
     Exchange, KeptRules, LogRules, RoutingState, RuleParts, Services, Verdict,
     decision::{Decision, KeptDecision},
+    route_cache::Kind,
 };
 use saker_ap_expr::{Dependencies, RequestPart};
 use saker_config::model::{Action, ModSecurityMode};
@@ -168,6 +169,8 @@ fn decision(
     rules: Option<Rc<dyn KeptRules>>,
 ) -> KeptDecision {
     let routing = &exchange.routing;
+    let view = exchange.head.view();
+    let received_path = view.target().split(|byte| *byte == b'?').next();
     let decision = Decision {
         generation,
         site_index: routing.site_index,
@@ -185,6 +188,8 @@ fn decision(
         nesting_max: routing.nesting_max,
         host: exchange.host.as_slice().into(),
         path: exchange.path.as_slice().into(),
+        received_host: view.known(KnownField::Host).unwrap_or_default().into(),
+        received_path: received_path.unwrap_or_default().into(),
         own_query: routing
             .has_written_query
             .then(|| exchange.query.as_deref().map(Into::into)),
@@ -194,21 +199,21 @@ fn decision(
     let cache = &exchange.cache;
     // Rules of the last phase read the environment, which tests have left empty.
     let mut tests = [&*cache.request_tests, &*cache.environment_tests].concat();
-    let view = exchange.head.view();
     if decision.own_query.is_some() {
         // It may be made of the client's.
         let mut query = Dependencies::new();
         query.add_value(RequestPart::Query, exchange.received_query());
         tests.extend_from_slice(query.tests());
     }
-    let path = view.target().split(|byte| *byte == b'?').next();
     KeptDecision {
         decision: Rc::new(decision),
         change_tokens: cache.change_tokens.clone(),
         tests,
-        received_host: view.known(KnownField::Host).unwrap_or_default().into(),
-        received_path: path.unwrap_or_default().into(),
-        is_post: view.method() == Method::Post,
+        kind: match view.method() {
+            Method::Post => Kind::Post,
+            _ if routing.settings.cache.is_on => Kind::PastPages,
+            _ => Kind::Read,
+        },
     }
 }
 
@@ -257,7 +262,6 @@ fn is_kept_by(routing: &RoutingState) -> bool {
         && settings.guard.is_none()
         && settings.auth.is_none()
         && settings.authorize.is_none()
-        && !settings.cache.is_on
         && !inspects
         && routing.named_route.is_none()
         && routing.nesting == 0

@@ -7,8 +7,8 @@ use crate::worker::Worker;
 use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, Method, Status, Version};
 use saker_pipeline::{
-    BodyError, CachedRoute, Exchange, KeptDecision, Key, LogFacts, Outcome, Response, Services,
-    respond,
+    BodyError, CachedRoute, Decision, Exchange, KeptDecision, Key, LogFacts, Outcome, Response,
+    Services, respond, route_cache::Kind,
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -34,7 +34,7 @@ pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Ke
         listener,
         host: view.known(KnownField::Host).unwrap_or_default(),
         path: without_query(target),
-        is_post,
+        kind: if is_post { Kind::Post } else { Kind::Read },
     })
 }
 
@@ -60,11 +60,17 @@ pub fn remember(
         // The redirect came in between, and what was cached before has been forgotten.
         return;
     }
-    if exchange.cache.decision.is_some() {
+    let has_page = exchange.cache.cached_route.is_some();
+    if let Some(decision) = &exchange.cache.decision {
         // What it depends on stands in the entry that it is of.
+        if has_page {
+            forget_past_pages(worker, exchange, decision);
+        }
         return;
     }
-    if let Some(kept) = exchange.cache.kept_decision.take() {
+    if let Some(kept) = exchange.cache.kept_decision.take()
+        && !(has_page && kept.kind == Kind::PastPages)
+    {
         return remember_decision(worker, exchange, *kept, without_content);
     }
     let Some(cached_route) = exchange.cache.cached_route.take() else {
@@ -82,7 +88,7 @@ pub fn remember(
         listener: &exchange.client.listener,
         host: view.known(KnownField::Host).unwrap_or_default(),
         path: without_query(view.target()),
-        is_post: false,
+        kind: Kind::Read,
     };
     let outcome = Outcome {
         site_index: exchange.routing.site_index,
@@ -99,6 +105,18 @@ pub fn remember(
     worker.route_cache.borrow_mut().insert(&key, outcome);
 }
 
+/// Forgets the decision that led past the pages, since there is one now: the next request goes through
+/// all phases, so that the page answers later ones.
+fn forget_past_pages(worker: &Worker, exchange: &Exchange, decision: &Decision) {
+    let key = Key {
+        listener: &exchange.client.listener,
+        host: &decision.received_host,
+        path: &decision.received_path,
+        kind: Kind::PastPages,
+    };
+    worker.route_cache.borrow_mut().forget(&key);
+}
+
 /// Keeps a decision for later requests.
 fn remember_decision(
     worker: &Worker,
@@ -106,16 +124,16 @@ fn remember_decision(
     kept: KeptDecision,
     without_content: bool,
 ) {
-    if !without_content && !kept.is_post {
+    if !without_content && kept.kind != Kind::Post {
         return;
     }
+    let decision = Rc::clone(&kept.decision);
     let key = Key {
         listener: &exchange.client.listener,
-        host: &kept.received_host,
-        path: &kept.received_path,
-        is_post: kept.is_post,
+        host: &kept.decision.received_host,
+        path: &kept.decision.received_path,
+        kind: kept.kind,
     };
-    let decision = kept.decision;
     let outcome = Outcome {
         site_index: decision.site_index,
         settings: Arc::clone(&decision.settings),
