@@ -58,6 +58,7 @@ pub fn assemble(
         keep_alive: KeepAlive::of(&http.conf),
         reads_content: http.variables.reads_content,
         reads_attempts: http.variables.reads_attempts,
+        reads_counts: http.variables.reads_counts,
         reads_responses: http.variables.reads_responses,
         variables: std::mem::take(&mut http.variables.named),
         tables: std::mem::take(&mut http.tables),

@@ -256,8 +256,22 @@ impl Request<'_> {
             }
             Builtin::SliceRange => self.slice_range(),
             Builtin::Pipe => Some(b".".to_vec()),
+            count if count.is_of_counts() => self.connections(count),
             _ => self.of_client(builtin),
         }
+    }
+
+    /// Connections of all workers at this moment.
+    fn connections(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        self.depends_on_request();
+        let counts = self.state.count.as_ref()?().with_this_request();
+        let number = match builtin {
+            Builtin::ConnectionsActive => counts.open,
+            Builtin::ConnectionsReading => counts.reading,
+            Builtin::ConnectionsWriting => counts.busy,
+            _ => counts.waiting(),
+        };
+        Some(number.to_string().into_bytes())
     }
 
     /// Values about the client, its connection, and its request as a whole.

@@ -77,6 +77,7 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         user_id_set,
         is_client_settled,
         began_ns: _,
+        count: _,
         depth,
     } = state;
     let conf = &location.conf;

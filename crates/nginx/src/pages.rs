@@ -106,6 +106,7 @@ pub fn returned(
 ) -> Response {
     let mut response = Response::new(status);
     let text = match text {
+        None if status == Status::NOT_MODIFIED => Vec::new(),
         None if status.is_success() && !status.forbids_content() => Vec::new(),
         None => return response,
         Some(text) => text,
@@ -114,7 +115,7 @@ pub fn returned(
         response.fields_mut().set("Location", field_value(&text));
         return response;
     }
-    if status.forbids_content() {
+    if status.forbids_content() && status != Status::NOT_MODIFIED {
         return response;
     }
     let media_type = media_type(conf, path);
@@ -123,7 +124,7 @@ pub fn returned(
         let fields = response.fields_mut();
         fields.set("Content-Type", value.into_bytes());
     }
-    if !text.is_empty() {
+    if !text.is_empty() && !status.forbids_content() {
         response.body = Body::Memory(Chunk::from(text));
     }
     response

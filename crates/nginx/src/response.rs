@@ -114,8 +114,8 @@ fn additions_ahead(request: &mut Request<'_>) -> Additions {
 }
 
 /// Gives the response that follows the fields of a compressed file. It has no ranges, and nothing
-/// compresses it again.
-pub fn be_compressed(request: &mut Request<'_>, media_type: &str) {
+/// compresses it again. `varies`: other clients get another file.
+pub fn be_compressed(request: &mut Request<'_>, media_type: &str, varies: bool) {
     let location = Arc::clone(&request.state.location);
     let mut settings = saker_config::model::Settings::clone(&request.exchange.routing.settings);
     settings.compression.codings.clear();
@@ -125,7 +125,7 @@ pub fn be_compressed(request: &mut Request<'_>, media_type: &str) {
         true => Additions::default(),
         false => additions_ahead(request),
     };
-    if location.conf.clients.varies == Some(true) && !request.state.lacks_gzip {
+    if varies && location.conf.clients.varies == Some(true) && !request.state.lacks_gzip {
         let value = b"Accept-Encoding"[..].into();
         additions.added.push(("Vary".into(), value, true));
     }
@@ -152,7 +152,7 @@ fn limit_rate(
     let after = location.conf.core.limit_rate_after.as_ref();
     let after = after.and_then(|text| saker_nginx_model::values::size(text.plain()?));
     let mut settings = Settings::clone(&request.exchange.routing.settings);
-    settings.throttle.out_connection = (rate > 0).then(|| Rate {
+    settings.throttle.out_by_seconds = (rate > 0).then(|| Rate {
         bytes_per_s: rate,
         burst_bytes: rate,
         after_bytes: after.unwrap_or(0),

@@ -119,6 +119,11 @@ impl NginxRules {
         exchange: &mut Exchange,
         step: impl FnOnce(&mut Request<'_>) -> R,
     ) -> Option<R> {
+        if self.front_end.nginx.reads_counts
+            && let Some(state) = exchange.extensions.get_mut::<State>()
+        {
+            state.count = Some(Rc::clone(&self.count));
+        }
         Request::run(exchange, &self.front_end.nginx, &self.watcher, step)
     }
 

@@ -85,6 +85,38 @@ pub struct RequestLogContext {
     connection: Rc<LogId>,
     request: Rc<LogId>,
     site: Option<Arc<SiteLog>>,
+    /// What lines tell about the request itself.
+    details: Option<Rc<RequestDetails>>,
+}
+
+#[derive(Debug)]
+struct RequestDetails {
+    start_line: Box<[u8]>,
+    site_name: Option<Box<str>>,
+    host: Option<Box<[u8]>>,
+    referrer: Option<Box<[u8]>>,
+}
+
+impl RequestDetails {
+    fn of(exchange: &Exchange) -> RequestDetails {
+        let view = exchange.head.view();
+        RequestDetails {
+            start_line: view.start_line().into(),
+            site_name: exchange.site_name().map(Box::from),
+            host: view.first("Host").map(Box::from),
+            referrer: view.first("Referer").map(Box::from),
+        }
+    }
+
+    fn item(&self, asked: ContextItem<'_>) -> Option<&[u8]> {
+        match asked {
+            ContextItem::RequestLine => Some(&self.start_line),
+            ContextItem::SiteName => self.site_name.as_deref().map(str::as_bytes),
+            ContextItem::Field("Host") => self.host.as_deref(),
+            ContextItem::Field("Referer") => self.referrer.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 impl RequestLogContext {
@@ -95,6 +127,7 @@ impl RequestLogContext {
             connection: Rc::default(),
             request: Rc::default(),
             site: None,
+            details: None,
         }
     }
 }
@@ -106,7 +139,7 @@ impl LogContext for RequestLogContext {
             ContextItem::ConnectionNumber => Some(Cow::Owned(
                 self.connection.number().to_string().into_bytes(),
             )),
-            _ => None,
+            asked => self.details.as_ref()?.item(asked).map(Cow::Borrowed),
         }
     }
 
@@ -132,6 +165,15 @@ impl Exchange {
             connection: Rc::clone(&client.log_id),
             request: Rc::clone(&self.log.id),
             site,
+            details: None,
+        }
+    }
+
+    /// The same with what lines tell about the request itself.
+    pub fn request_log_context(&self) -> RequestLogContext {
+        RequestLogContext {
+            details: Some(Rc::new(RequestDetails::of(self))),
+            ..self.log_context()
         }
     }
 

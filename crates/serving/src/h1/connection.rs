@@ -3,7 +3,7 @@
 //! Called by: everything beside it, by subject: `turn`, `dispatch`, `watch`, `run`.
 //! Caveat: it owns no buffers while idle.
 
-use super::step::Sending;
+use super::{reading::ReadingHead, step::Sending};
 use crate::{io::Io, request::Session};
 use saker_http1::HeadScanner;
 use saker_net::Deadline;
@@ -21,7 +21,7 @@ pub struct Connection {
     /// The last read took all there was.
     pub(super) drained: bool,
     /// The head limit is running.
-    pub(super) in_head: bool,
+    pub(super) in_head: Option<ReadingHead>,
     /// The server stops, and waits a moment for the first request of a connection that has just
     /// come.
     pub(super) awaits_first: bool,
@@ -41,7 +41,7 @@ impl Connection {
             scanner: None,
             unseen_input: false,
             drained: false,
-            in_head: false,
+            in_head: None,
             awaits_first: false,
             writing: false,
             sending: None,

@@ -344,6 +344,7 @@ fn send_later(
             Then::Close(Cause::Done)
         },
         log,
+        ends_with_stream: false,
         pace: hit.pace,
         _busy: Some(Busy::begin(session, view)),
     })

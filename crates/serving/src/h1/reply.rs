@@ -16,7 +16,7 @@ use super::{
 use crate::request::{Cause, Direction, Facts, Pace, Pending, log, response_head};
 use saker_http::{Method, Status, Version};
 use saker_http1::{Connection as ConnectionLine, ResponseFraming};
-use saker_pipeline::{Body, Exchange, LogFacts, Loggers, Response, ResponseHead};
+use saker_pipeline::{Body, ClientAbort, Exchange, LogFacts, Loggers, Response, ResponseHead};
 use saker_telemetry::access_log::ConnectionStatus;
 use std::{cell::RefCell, rc::Rc};
 
@@ -57,6 +57,7 @@ struct Encoded {
     chunked: bool,
     then: Then,
     pace: Option<Box<Pace>>,
+    ends_with_stream: bool,
     log: Option<Pending>,
 }
 
@@ -81,6 +82,7 @@ impl Encoded {
             then: self.then,
             log: self.log,
             pace: self.pace,
+            ends_with_stream: self.ends_with_stream,
             _busy: None,
         })
     }
@@ -99,7 +101,9 @@ impl Connection {
         let mut out = std::mem::take(&mut worker.buffers.borrow_mut().out);
         out.clear();
         self.begin_head(&mut out);
-        let encoded = self.encoded(exchange, response, terms, &mut out);
+        let mut encoded = self.encoded(exchange, response, terms, &mut out);
+        // What follows the end of the request may be its content, which has a reader of its own.
+        encoded.ends_with_stream &= state.borrow().is_end();
         if let Some(log) = &encoded.log {
             log.received(state.borrow().received());
             log.request_trailers(state.borrow_mut().take_trailers_to_log());
@@ -221,6 +225,7 @@ impl Connection {
             chunked: framing == ResponseFraming::Chunked && view.version() >= Version::Http11,
             then,
             pace,
+            ends_with_stream: exchange.upstream.client_abort.get() == ClientAbort::EndOfStream,
             log,
         }
     }

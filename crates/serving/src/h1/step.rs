@@ -43,6 +43,8 @@ pub struct Sending {
     pub then: Then,
     pub log: Option<Pending>,
     pub pace: Option<Box<Pace>>,
+    /// The end of the client's stream ends the response where its source is waited for.
+    pub ends_with_stream: bool,
     /// Set where the request was not dispatched.
     pub _busy: Option<Busy>,
 }
@@ -54,6 +56,7 @@ impl Sending {
             then,
             log: None,
             pace: None,
+            ends_with_stream: false,
             _busy: None,
         })
     }

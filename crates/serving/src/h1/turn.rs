@@ -10,6 +10,7 @@ use super::{
     idle::{FIRST_REQUEST_MS, WITH_TASK_MS},
     inbound::{self, Next},
     outgoing::SendError,
+    reading::ReadingHead,
     step::{Sending, Step, Then},
 };
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     request::{Cause, log, rejected, request_limits},
 };
 use saker_http::Status;
+use saker_pipeline::ClientAbort;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::{
     io,
@@ -84,7 +86,7 @@ impl Connection {
             self.drained = bytes < read.len();
             let mut origin = self.io.borrow().transport.origin();
             worker.counters.add(Metric::BytesIn, bytes as u64);
-            if self.deadline.is_over() && !self.in_head {
+            if self.deadline.is_over() && self.in_head.is_none() {
                 // The request came at the same moment as the end of the idle time, and comes first.
                 self.deadline.disarm();
             }
@@ -124,7 +126,7 @@ impl Connection {
     fn keep(&mut self, bytes: &[u8], rest: usize) {
         if rest > 0 {
             self.scanner = None;
-            self.in_head = false;
+            self.in_head = None;
         }
         if rest < bytes.len() {
             self.io.borrow_mut().input = bytes[rest..].to_vec();
@@ -213,7 +215,7 @@ impl Connection {
             return Poll::Pending;
         }
         let services = self.session.worker.services.borrow();
-        match (partial, self.in_head) {
+        match (partial, self.in_head.is_some()) {
             (false, _) => {
                 let limit_ms = self.session.idle_timeout_ms(&services.generation);
                 let with_task_ms = if self.io.borrow().transport.is_plain() {
@@ -229,7 +231,12 @@ impl Connection {
                 .arm(now_ms + self.session.limits(&services.generation).head_timeout_ms),
             (true, true) => {}
         }
-        self.in_head = partial;
+        drop(services);
+        if !partial {
+            self.in_head = None;
+        } else if self.in_head.is_none() {
+            self.in_head = Some(ReadingHead::begin(&self.session.worker));
+        }
         self.deadline.register(cx);
         Poll::Pending
     }
@@ -302,6 +309,13 @@ impl Connection {
             Ok(()) => (sending.then, ConnectionStatus::KeepAlive),
             Err(cause) => (Then::Close(cause), ConnectionStatus::Aborted),
         };
+        if matches!(then, Then::Close(Cause::Gone))
+            && sending.ends_with_stream
+            && sending.outgoing.bytes() == 0
+            && let Some(log) = &mut sending.log
+        {
+            log.client_closed_request();
+        }
         if let Then::Tunnel(beginning) = &mut then {
             // Its line is written at its end.
             (beginning.log, beginning.bytes) = (sending.log.take(), sending.outgoing.bytes());
@@ -314,12 +328,12 @@ impl Connection {
                 status
             };
             log.response_trailers(sending.outgoing.take_trailers());
-            log.write(
-                &self.session,
-                sending.outgoing.body_bytes(),
-                sending.outgoing.bytes(),
-                status,
-            );
+            // The number in nginx's logs has the framing of chunks in it.
+            let body_bytes = match error_log::speaks_nginx() {
+                true => sending.outgoing.framed_body_bytes(),
+                false => sending.outgoing.body_bytes(),
+            };
+            log.write(&self.session, body_bytes, sending.outgoing.bytes(), status);
         }
         if matches!(then, Then::Close(Cause::WriteTimeout)) {
             // What the client would not take must not stay in the kernel's buffers either.
@@ -362,6 +376,16 @@ impl Connection {
                 Poll::Ready(Ok(())) if sending.outgoing.is_done() => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.send_failed(error))),
+                Poll::Pending if sending.outgoing.awaits_source() => {
+                    // Its source has limits of its own.
+                    self.end_write_limit();
+                    if sending.ends_with_stream {
+                        ready!(self.poll_gone(cx, &mut None, ClientAbort::EndOfStream));
+                        sending.outgoing.client_left();
+                        return Poll::Ready(Err(Cause::Gone));
+                    }
+                    return Poll::Pending;
+                }
                 Poll::Pending => return self.wait_to_send(cx, progress),
             }
         }

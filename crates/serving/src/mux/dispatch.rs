@@ -111,11 +111,11 @@ impl Exchanges {
             completions: Rc::downgrade(&self.completions),
         }));
         let busy = Busy::begin(&self.session, exchange.head.view());
-        let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
+        let client_abort = Rc::clone(&exchange.upstream.client_abort);
         let task = tokio::task::spawn_local(dispatch.run(exchange, services)).abort_handle();
         let dispatch = DispatchTask {
             task,
-            outlives_client,
+            client_abort,
             upload: upload.clone(),
         };
         self.streams.insert(

@@ -151,7 +151,7 @@ impl Exchanges {
         );
         stream.dispatch = Some(DispatchTask {
             task: tokio::task::spawn_local(task).abort_handle(),
-            outlives_client: Rc::default(),
+            client_abort: Rc::default(),
             upload: None,
         });
         Some(TunnelBody(slot))

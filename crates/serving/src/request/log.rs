@@ -21,6 +21,9 @@ use std::{
     sync::Arc,
 };
 
+/// Logged for a client that disconnected; the number is nginx's.
+pub const CLIENT_CLOSED_REQUEST: Status = Status(499);
+
 /// Facts about a response that dispatch, or the cached route, has established.
 pub struct Facts<'a> {
     pub site: usize,
@@ -302,6 +305,11 @@ impl Pending {
     /// Notes how many bytes of a body the request has brought.
     pub fn received(&self, body_bytes: u64) {
         self.body_bytes_in.set(body_bytes);
+    }
+
+    /// The client has left before anything was sent to it.
+    pub fn client_closed_request(&mut self) {
+        self.status = CLIENT_CLOSED_REQUEST;
     }
 
     pub fn request_trailers(&self, trailers: Option<Fields>) {

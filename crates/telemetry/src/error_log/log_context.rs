@@ -91,6 +91,33 @@ impl LogContext for SiteLog {
     }
 }
 
+/// A context with the upstream that a line is about.
+pub struct WithUpstream<'a> {
+    pub context: &'a dyn LogContext,
+    pub upstream: Option<&'a str>,
+}
+
+impl LogContext for WithUpstream<'_> {
+    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        match asked {
+            ContextItem::Upstream => self.upstream.map(|url| Cow::Borrowed(url.as_bytes())),
+            asked => self.context.context_item(asked),
+        }
+    }
+
+    fn connection(&self) -> Option<&LogId> {
+        self.context.connection()
+    }
+
+    fn request(&self) -> Option<&LogId> {
+        self.context.request()
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.context.site()
+    }
+}
+
 /// The connection alone, whatever the request on it is.
 pub(super) struct ConnectionContext<'a>(pub &'a dyn LogContext);
 
