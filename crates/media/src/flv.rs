@@ -15,6 +15,9 @@ pub use index::Index;
 use crate::{MediaError, Piece, Source, Times};
 use tags::Tag;
 
+/// Kinds of tags of a file that is not read.
+const AUDIO_AND_VIDEO: u8 = 5;
+
 /// The header (version 1 and the kinds of tags), followed by its length and that of the tag before
 /// the first one.
 fn head(flags: u8) -> Vec<u8> {
@@ -40,7 +43,16 @@ pub fn by_bytes<S: Source + ?Sized>(
     if start >= length || start == 0 && end == length {
         return Ok(None);
     }
-    let index = Index::read(source)?;
+    let index = match Index::read(source) {
+        // As with nginx, a file that is not read is cut all the same.
+        Err(MediaError::Damaged(_)) => {
+            return Ok(Some(vec![
+                Piece::Memory(head(AUDIO_AND_VIDEO)),
+                Piece::File(start..end),
+            ]));
+        }
+        read => read?,
+    };
     if start < index.first_tag {
         return Ok(Some(vec![Piece::File(0..end)]));
     }

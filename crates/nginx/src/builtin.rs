@@ -40,6 +40,9 @@ impl<'r> From<Option<&'r [u8]>> for Held<'r> {
     }
 }
 
+/// Length of `http://i.ru`: shorter referrers are none of sites.
+const REFERER_BYTES_MIN: usize = 11;
+
 impl Request<'_> {
     /// Returns the value of a variable that needs no memory.
     pub fn held(&mut self, builtin: Builtin) -> Held<'_> {
@@ -482,7 +485,9 @@ impl Request<'_> {
             let (start, rest) = value.split_at_checked(scheme.len())?;
             start.eq_ignore_ascii_case(scheme).then_some(rest)
         });
-        let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+        // Shorter ones name no host of any length, as nginx sees it.
+        let is_long = value.len() >= REFERER_BYTES_MIN;
+        let Some(rest) = rest.filter(|rest| is_long && !rest.is_empty()) else {
             return !referers.blocked;
         };
         let end = rest.iter().position(|byte| *byte == b'/');
