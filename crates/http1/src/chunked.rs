@@ -48,6 +48,8 @@ pub struct ChunkedDecoder {
     is_of_response: bool,
     /// A line did not end as it should.
     was_lenient: bool,
+    /// The last byte of the trailers was CR.
+    is_behind_return: bool,
     trailers: TrailerSection,
 }
 
@@ -174,12 +176,22 @@ impl ChunkedDecoder {
             }
             State::DataLineFeed if byte == b'\n' => Ok(State::Size),
             State::DataReturn | State::DataLineFeed => Err(RejectReason::BadChunkEnd),
-            State::Trailers => Ok(match self.trailers.take(byte, &self.limits)? {
-                Step::More => State::Trailers,
-                Step::End => State::Done,
-            }),
+            State::Trailers => self.trailer(byte),
             State::Data | State::Done => Ok(self.state),
         }
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<State, RejectReason> {
+        let is_behind_return = std::mem::replace(&mut self.is_behind_return, byte == b'\r');
+        if byte == b'\n' && !is_behind_return && self.is_of_response {
+            self.was_lenient = true;
+            // Both ends of a line are the same.
+            self.trailers.take(b'\r', &self.limits)?;
+        }
+        Ok(match self.trailers.take(byte, &self.limits)? {
+            Step::More => State::Trailers,
+            Step::End => State::Done,
+        })
     }
 
     fn size(&mut self, byte: u8) -> Result<State, RejectReason> {

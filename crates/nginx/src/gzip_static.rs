@@ -12,6 +12,10 @@ use saker_nginx_model::modules::compression::StaticFiles;
 use saker_pipeline::Mapped;
 use std::sync::Arc;
 
+fn compression_varies(request: &Request<'_>) -> bool {
+    request.state.location.conf.clients.varies == Some(true)
+}
+
 /// Returns the compressed file of a path, if the request gets it.
 pub fn file(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
     let location = Arc::clone(&request.state.location);
@@ -34,6 +38,10 @@ pub fn file(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
     let accepted = request.exchange.head.view().first("accept-encoding");
     let is_wanted = accepted.is_some_and(takes_gzip) && !request.state.lacks_gzip;
     if mode == StaticFiles::On && !is_wanted {
+        if compression_varies(request) {
+            // Others get the compressed file.
+            response::be_uncompressed(request);
+        }
         return None;
     }
     let varies = mode == StaticFiles::On;

@@ -113,6 +113,20 @@ fn additions_ahead(request: &mut Request<'_>) -> Additions {
     additions
 }
 
+/// Gives the response that follows the field of a file that others get compressed.
+pub fn be_uncompressed(request: &mut Request<'_>) {
+    request.state.lacks_gzip = true;
+    if request.state.wants_response {
+        return;
+    }
+    let additions = additions_ahead(request);
+    request.exchange.cache.head_edits = Some(Rc::new(FileEdits {
+        location: Arc::clone(&request.state.location),
+        additions,
+        compressed: None,
+    }));
+}
+
 /// Gives the response that follows the fields of a compressed file. It has no ranges, and nothing
 /// compresses it again. `varies`: other clients get another file.
 pub fn be_compressed(request: &mut Request<'_>, media_type: &str, varies: bool) {
