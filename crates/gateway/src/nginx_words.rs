@@ -86,12 +86,19 @@ pub fn log_disabled(exchange: &Exchange, call: &UpstreamRequest, group: &Group, 
     );
 }
 
+/// The name of a pool in nginx's words.
+pub fn address(name: &str) -> String {
+    match name.strip_prefix("fcgi://") {
+        Some(address) => format!("fastcgi://{address}"),
+        None => name.to_owned(),
+    }
+}
+
 /// The URL that was asked, from the name of a pool.
 pub fn asked(name: &str, call: &UpstreamRequest) -> String {
     match name.split_once("://") {
-        Some(("fcgi", address)) => format!("fastcgi://{address}"),
         Some(("http" | "https", _)) => format!("{name}{}", String::from_utf8_lossy(&call.target)),
-        _ => name.to_owned(),
+        _ => address(name),
     }
 }
 

@@ -459,7 +459,11 @@ fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> 
     Site {
         names,
         listeners: bound.iter().filter(serves).cloned().collect(),
-        canonical_name: draft.names.first.as_deref().map(Into::into),
+        canonical_name: draft.names.first.as_deref().map(|name| {
+            // A host that clients can be sent to.
+            let name = name.trim_start_matches('*');
+            name.trim_start_matches('.').into()
+        }),
         tls: Arc::new(draft.tls.site_tls()),
         ..Site::new(draft.outside.origin.clone())
     }

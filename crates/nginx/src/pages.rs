@@ -51,8 +51,20 @@ pub fn reason(status: Status) -> Option<&'static str> {
         302 => Some("Moved Temporarily"),
         // The page has other words.
         401 => None,
-        // Statuses without a phrase have none.
-        _ if status.reason() == "Unknown" => Some(""),
+        // Statuses that it has no phrase for.
+        ..200
+        | 203
+        | 205
+        | 207..=299
+        | 305
+        | 306
+        | 309..=399
+        | 407
+        | 417..=420
+        | 422..=428
+        | 430..=499
+        | 506
+        | 508.. => Some(""),
         _ => title(status)?
             .get(4..)
             .filter(|words| *words != status.reason()),

@@ -121,6 +121,7 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
             (0, total)
         }
     };
+    response.reason = None;
     let tag = response.fields().first("ETag").map(<[u8]>::to_vec);
     let slices = Slices {
         filters: filters.clone(),

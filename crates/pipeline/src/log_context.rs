@@ -93,6 +93,7 @@ pub struct RequestLogContext {
 struct RequestDetails {
     start_line: Box<[u8]>,
     site_name: Option<Box<str>>,
+    upstream: Option<Box<str>>,
     host: Option<Box<[u8]>>,
     referrer: Option<Box<[u8]>>,
 }
@@ -103,6 +104,7 @@ impl RequestDetails {
         RequestDetails {
             start_line: view.start_line().into(),
             site_name: exchange.site_name().map(Box::from),
+            upstream: None,
             host: view.first("Host").map(Box::from),
             referrer: view.first("Referer").map(Box::from),
         }
@@ -112,6 +114,7 @@ impl RequestDetails {
         match asked {
             ContextItem::RequestLine => Some(&self.start_line),
             ContextItem::SiteName => self.site_name.as_deref().map(str::as_bytes),
+            ContextItem::Upstream => self.upstream.as_deref().map(str::as_bytes),
             ContextItem::Field("Host") => self.host.as_deref(),
             ContextItem::Field("Referer") => self.referrer.as_deref(),
             _ => None,
@@ -129,6 +132,16 @@ impl RequestLogContext {
             site: None,
             details: None,
         }
+    }
+}
+
+impl RequestLogContext {
+    /// Adds the upstream that is asked, where the context has the request.
+    pub fn asking(mut self, upstream: String) -> RequestLogContext {
+        if let Some(details) = self.details.as_mut().and_then(Rc::get_mut) {
+            details.upstream = Some(upstream.into());
+        }
+        self
     }
 }
 

@@ -170,7 +170,7 @@ fn nginx_clients_that_leave_end_their_requests() {
     let text = "epoll_wait() reported that client prematurely closed connection, so upstream \
                 connection is closed too while ";
     for what in ["sending request to upstream", "reading upstream"] {
-        let words = format!("{text}{what}, client: 127.0.0.2, server: , request: \"GET ");
+        let words = format!("{text}{what}, client: 127.0.0.1, server: , request: \"GET ");
         wait_until("the log tells of the client", || {
             let log = fs::read_to_string(pair.dir.join("saker/error.log")).unwrap();
             log.contains(&words)
