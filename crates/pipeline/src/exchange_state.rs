@@ -289,6 +289,8 @@ pub struct LogState {
     pub error_log: Option<Arc<SiteLog>>,
     /// The stream of a multiplexed connection that the client sent the request on.
     pub stream_id: Option<u64>,
+    /// The path of a request inside of the client's, for the error log.
+    pub subrequest: Option<Box<[u8]>>,
 }
 
 impl LogState {
@@ -307,6 +309,7 @@ impl LogState {
             outcome_lines: RefCell::default(),
             error_log: None,
             stream_id: None,
+            subrequest: None,
         }
     }
 }

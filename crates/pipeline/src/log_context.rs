@@ -56,6 +56,7 @@ impl LogContext for Exchange {
             }
             ContextItem::Note(name) => self.log.notes.first(name.as_bytes()).map(Cow::Borrowed),
             ContextItem::RequestLine => Some(Cow::Borrowed(self.head.view().start_line())),
+            ContextItem::Subrequest => self.log.subrequest.as_deref().map(Cow::Borrowed),
             ContextItem::SiteName => self.site_name().map(|name| Cow::Borrowed(name.as_bytes())),
             ContextItem::HostName if self.host.is_empty() || self.log.rules.is_canonical => {
                 self.context_item(ContextItem::SiteName)
@@ -93,6 +94,7 @@ pub struct RequestLogContext {
 struct RequestDetails {
     start_line: Box<[u8]>,
     site_name: Option<Box<str>>,
+    subrequest: Option<Box<[u8]>>,
     upstream: Option<Box<str>>,
     host: Option<Box<[u8]>>,
     referrer: Option<Box<[u8]>>,
@@ -104,6 +106,7 @@ impl RequestDetails {
         RequestDetails {
             start_line: view.start_line().into(),
             site_name: exchange.site_name().map(Box::from),
+            subrequest: exchange.log.subrequest.clone(),
             upstream: None,
             host: view.first("Host").map(Box::from),
             referrer: view.first("Referer").map(Box::from),
@@ -114,6 +117,7 @@ impl RequestDetails {
         match asked {
             ContextItem::RequestLine => Some(&self.start_line),
             ContextItem::SiteName => self.site_name.as_deref().map(str::as_bytes),
+            ContextItem::Subrequest => self.subrequest.as_deref(),
             ContextItem::Upstream => self.upstream.as_deref().map(str::as_bytes),
             ContextItem::Field("Host") => self.host.as_deref(),
             ContextItem::Field("Referer") => self.referrer.as_deref(),

@@ -324,3 +324,74 @@ fn nginx_clients_are_counted() {
         page("/status").contains("Reading: 1 Writing: 1 Waiting: 1")
     });
 }
+
+const PROGRAM: &str = "== http\nserver { listen {ip}:{p};\n\
+    location / { fastcgi_pass {program}; fastcgi_param CONTENT_LENGTH $content_length; fastcgi_param REQUEST_METHOD $request_method; } }";
+
+/// Answers with the parameters and the content of a FastCGI request, and complains.
+fn program(mut stream: TcpStream) {
+    let (mut asked, mut piece) = (Vec::new(), [0; 4096]);
+    // The empty record that ends the content.
+    let is_end = |asked: &[u8]| matches!(asked, [.., 1, 5, 0, 1, 0, 0, _, 0]);
+    while !is_end(&asked) {
+        match stream.read(&mut piece) {
+            Ok(length @ 1..) => asked.extend_from_slice(&piece[..length]),
+            _ => return,
+        }
+    }
+    let name = b"CONTENT_LENGTH";
+    let at = asked
+        .windows(name.len())
+        .position(|part| part == name)
+        .unwrap();
+    let length = usize::from(asked[at - 1]);
+    let value = &asked[at + name.len()..at + name.len() + length];
+    let has_content = asked.windows(7).any(|part| part == b"content");
+    let value = String::from_utf8_lossy(value);
+    let text = format!("Content-Type: text/plain\r\n\r\n{value} {has_content}");
+    let mut out = Vec::new();
+    for (kind, content) in [
+        (7, "a complaint"),
+        (6, &text),
+        (6, ""),
+        (3, "\0\0\0\0\0\0\0\0"),
+    ] {
+        out.extend_from_slice(&[1, kind, 0, 1, 0, content.len() as u8, 0, 0]);
+        out.extend_from_slice(content.as_bytes());
+    }
+    let _ = stream.write_all(&out);
+}
+
+/// Content that comes in chunks has a length for programs; and what they complain of is told with the
+/// request.
+#[test]
+fn nginx_clients_send_programs_chunks() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || listener.incoming().flatten().for_each(program));
+    let pair = Pair::start(
+        "nginx-clients-chunks",
+        &[("program", address.to_string())],
+        PROGRAM,
+    );
+    let ask = |rest: &str| {
+        pair.both(|server| {
+            let mut client = Client::connect(server).unwrap();
+            let head = "POST /upload HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+            client.send(format!("{head}{rest}")).unwrap();
+            String::from_utf8(client.read_response().unwrap().body).unwrap()
+        })
+    };
+    let chunks = "Transfer-Encoding: chunked\r\n\r\n3\r\nthe\r\n7\r\ncontent\r\n0\r\n\r\n";
+    assert_eq!(ask(chunks), "10 true");
+    assert_eq!(ask("Content-Length: 7\r\n\r\ncontent"), "7 true");
+    let words = "FastCGI sent in stderr: \"a complaint\" while reading response header from upstream, \
+                 client: 127.0.0.1, server: , request: \"POST /upload HTTP/1.1\", upstream: \
+                 \"fastcgi://";
+    for folder in ["nginx", "saker"] {
+        wait_until("the complaint is logged", || {
+            let log = fs::read_to_string(pair.dir.join(folder).join("error.log")).unwrap();
+            log.contains(words)
+        });
+    }
+}

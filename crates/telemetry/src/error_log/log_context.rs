@@ -37,6 +37,8 @@ pub enum ContextItem<'a> {
     ConnectionNumber,
     /// The first line of the request.
     RequestLine,
+    /// The path of a request inside of the client's.
+    Subrequest,
     /// The upstream that a line is about.
     Upstream,
     /// Client and server of a stream's session, and its bytes, as nginx's lines have them.
