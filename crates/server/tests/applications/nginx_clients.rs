@@ -6,7 +6,11 @@
 //! Out of scope: heads and framing that clients send (`nginx_protocol`).
 
 use crate::nginx_pair::Pair;
-use saker_testkit::{Client, PATIENCE, wait_until};
+use saker_testkit::{
+    Client, PATIENCE,
+    frames::{self, Frames, block},
+    wait_until,
+};
 use std::{
     fs,
     io::{Read as _, Write as _},
@@ -203,6 +207,44 @@ fn nginx_clients_wait_for_silent_upstreams() {
         });
     }
     pair.logs("left.log", 2);
+}
+
+const LEFT: &str = "== http\nlog_format short '$request|$host|$status|$body_bytes_sent';\n\
+    server { listen {ip}:{p} http2; access_log {dir}/other.log short; return 200 other; }\n\
+    server { listen {ip}:{p} http2; server_name left.test; access_log {dir}/left.log short;\n\
+    location / { proxy_pass http://{origin}; } }";
+
+/// The line of a request over HTTP/2 whose client leaves is that of its request, in the log of its server.
+#[test]
+fn nginx_clients_that_leave_http2_are_logged() {
+    let (origin, address) = Origin::start();
+    let pair = Pair::start(
+        "nginx-clients-http2",
+        &[("origin", address.to_string())],
+        LEFT,
+    );
+    for (_, ip) in &pair.servers {
+        let path = format!("/silent?{ip}");
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", path.as_str()),
+            (":authority", "left.test"),
+        ];
+        let mut client = Frames::connect(SocketAddr::from((*ip, pair.port))).unwrap();
+        let flags = frames::END_HEADERS | frames::END_STREAM;
+        client
+            .send(frames::HEADERS, flags, 1, &block(&fields))
+            .unwrap();
+        thread::sleep(Duration::from_millis(300));
+        client
+            .send(frames::RST_STREAM, 0, 1, &8_u32.to_be_bytes())
+            .unwrap();
+        wait_until("the upstream is closed", || origin.has_lost(&path));
+        drop(client);
+    }
+    let lines = pair.logs("left.log", 1);
+    assert_eq!(lines, ["GET /silent?127.0.0.1 HTTP/2.0|left.test|499|0"]);
 }
 
 const RATES: &str = "== http\nlog_format sent '$request|$status|$body_bytes_sent';\n\

@@ -8,6 +8,7 @@ use crate::{
     pieces::Pieces,
     request::{Busy, Pace, Pending},
 };
+use saker_http::RequestHead;
 use saker_pipeline::ClientAbort;
 use saker_rate_limits::Counted;
 use std::{
@@ -73,6 +74,8 @@ pub enum TunnelState {
 pub struct DispatchTask {
     pub task: AbortHandle,
     pub client_abort: Rc<Cell<ClientAbort>>,
+    /// The request, for the line of a client that leaves before the answer, where that tells it.
+    pub asked: Option<Box<RequestHead>>,
     /// The request body that the task may still be waiting for; nothing of it will arrive.
     pub upload: Option<Rc<RefCell<Upload>>>,
 }

@@ -152,6 +152,7 @@ impl Exchanges {
         stream.dispatch = Some(DispatchTask {
             task: tokio::task::spawn_local(task).abort_handle(),
             client_abort: Rc::default(),
+            asked: None,
             upload: None,
         });
         Some(TunnelBody(slot))

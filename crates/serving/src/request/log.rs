@@ -7,7 +7,7 @@
 
 use super::session::Session;
 use saker_config::model::Site;
-use saker_http::{Fields, HeadView, RequestHead, Status};
+use saker_http::{Fields, HeadView, KnownField, RequestHead, Status, host};
 use saker_pipeline::{
     Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers, Response,
 };
@@ -215,6 +215,37 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
         start_us,
         canonical_port: logged.port(session.client.secure),
         ..record(session, None, b"", status)
+    };
+    finish(logged, (site, &session.connection), record, None);
+}
+
+/// Logs a request whose client has left before there was a response, in the log of the site that it
+/// names.
+pub fn left(session: &Session, head: &RequestHead) {
+    let (view, status) = (head.view(), CLIENT_CLOSED_REQUEST);
+    session
+        .worker
+        .counters
+        .increment(Metric::for_status(status.0));
+    let services = session.worker.services();
+    let host = view.known(KnownField::Host).and_then(host::parse_authority);
+    let host = host.map(|authority| host::canonical_host(authority.host));
+    let (listener, local) = (&session.client.listener, session.client.local.ip());
+    let hosts = &services.generation.hosts;
+    let Some((site, _)) = hosts.select(listener, local, &host.unwrap_or_default()) else {
+        return;
+    };
+    let Some(logged) = services.loggers.site(site) else {
+        return;
+    };
+    let (start_s, start_us) = start_time(true);
+    let record = Record {
+        site_name: &logged.name,
+        connection_status: ConnectionStatus::Aborted,
+        start_s,
+        start_us,
+        canonical_port: logged.port(session.client.secure),
+        ..record(session, Some(view), b"", status)
     };
     finish(logged, (site, &session.connection), record, None);
 }
