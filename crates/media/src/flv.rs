@@ -44,8 +44,8 @@ pub fn by_bytes<S: Source + ?Sized>(
         return Ok(None);
     }
     let index = match Index::read(source) {
-        // As with nginx, a file that is not read is cut all the same.
-        Err(MediaError::Damaged(_)) => {
+        // As with nginx, a file of another kind is cut all the same.
+        Err(MediaError::Damaged(index::NO_FLV)) => {
             return Ok(Some(vec![
                 Piece::Memory(head(AUDIO_AND_VIDEO)),
                 Piece::File(start..end),

@@ -10,6 +10,9 @@ use super::{
 use crate::{MediaError, Piece, Source, bytes::be32, work::step};
 use std::ops::Range;
 
+/// The fault of a file of another kind.
+pub const NO_FLV: &str = "it is no FLV file";
+
 /// Tags in which decoders are looked for.
 const FIRST_TAGS: usize = 64;
 /// Maximum size of a decoder's tag, and of the file's own metadata.
@@ -53,11 +56,11 @@ impl Index {
     fn begin<S: Source + ?Sized>(source: &S) -> Result<(Index, Option<Metadata>), MediaError> {
         let mut bytes = [0; 9];
         if source.length() < 13 {
-            return Err(MediaError::Damaged("it is no FLV file"));
+            return Err(MediaError::Damaged(NO_FLV));
         }
         source.read_at(0, &mut bytes)?;
         let [b'F', b'L', b'V', _, flags, ..] = bytes else {
-            return Err(MediaError::Damaged("it is no FLV file"));
+            return Err(MediaError::Damaged(NO_FLV));
         };
         let head_bytes = be32(&bytes, 5).map_or(0, u64::from);
         if !(9..=64).contains(&head_bytes) {

@@ -3,10 +3,11 @@
 //! Called by: everything beside it, by subject: `turn`, `dispatch`, `watch`, `run`.
 //! Caveat: it owns no buffers while idle.
 
-use super::{reading::ReadingHead, step::Sending};
+use super::step::Sending;
 use crate::{io::Io, request::Session};
 use saker_http1::HeadScanner;
 use saker_net::Deadline;
+use saker_telemetry::Metric;
 use std::{cell::RefCell, rc::Rc};
 
 /// One connection on the event loop.
@@ -21,7 +22,7 @@ pub struct Connection {
     /// The last read took all there was.
     pub(super) drained: bool,
     /// The head limit is running.
-    pub(super) in_head: Option<ReadingHead>,
+    pub(super) in_head: bool,
     /// The server stops, and waits a moment for the first request of a connection that has just
     /// come.
     pub(super) awaits_first: bool,
@@ -41,7 +42,7 @@ impl Connection {
             scanner: None,
             unseen_input: false,
             drained: false,
-            in_head: None,
+            in_head: false,
             awaits_first: false,
             writing: false,
             sending: None,
@@ -49,8 +50,22 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Notes that the head limit runs, or does not. Status pages count such connections.
+    pub(super) fn set_in_head(&mut self, is_in_head: bool) {
+        let counters = &self.session.worker.counters;
+        match (self.in_head, is_in_head) {
+            (false, true) => counters.add(Metric::ConnectionsReading, 1),
+            (true, false) => counters.subtract(Metric::ConnectionsReading, 1),
+            _ => {}
+        }
+        self.in_head = is_in_head;
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.set_in_head(false);
         // The worker's end cuts this response; it is logged all the same. After a panic the logs
         // may be borrowed.
         if let Some(sending) = self.sending.take().filter(|_| !std::thread::panicking()) {

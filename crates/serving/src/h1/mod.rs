@@ -13,7 +13,6 @@ mod head;
 mod idle;
 mod inbound;
 mod outgoing;
-mod reading;
 mod reply;
 mod request_body;
 mod run;

@@ -10,7 +10,6 @@ use super::{
     idle::{FIRST_REQUEST_MS, WITH_TASK_MS},
     inbound::{self, Next},
     outgoing::SendError,
-    reading::ReadingHead,
     step::{Sending, Step, Then},
 };
 use crate::{
@@ -86,7 +85,7 @@ impl Connection {
             self.drained = bytes < read.len();
             let mut origin = self.io.borrow().transport.origin();
             worker.counters.add(Metric::BytesIn, bytes as u64);
-            if self.deadline.is_over() && self.in_head.is_none() {
+            if self.deadline.is_over() && !self.in_head {
                 // The request came at the same moment as the end of the idle time, and comes first.
                 self.deadline.disarm();
             }
@@ -126,7 +125,7 @@ impl Connection {
     fn keep(&mut self, bytes: &[u8], rest: usize) {
         if rest > 0 {
             self.scanner = None;
-            self.in_head = None;
+            self.set_in_head(false);
         }
         if rest < bytes.len() {
             self.io.borrow_mut().input = bytes[rest..].to_vec();
@@ -215,7 +214,7 @@ impl Connection {
             return Poll::Pending;
         }
         let services = self.session.worker.services.borrow();
-        match (partial, self.in_head.is_some()) {
+        match (partial, self.in_head) {
             (false, _) => {
                 let limit_ms = self.session.idle_timeout_ms(&services.generation);
                 let with_task_ms = if self.io.borrow().transport.is_plain() {
@@ -232,11 +231,7 @@ impl Connection {
             (true, true) => {}
         }
         drop(services);
-        if !partial {
-            self.in_head = None;
-        } else if self.in_head.is_none() {
-            self.in_head = Some(ReadingHead::begin(&self.session.worker));
-        }
+        self.set_in_head(partial);
         self.deadline.register(cx);
         Poll::Pending
     }
