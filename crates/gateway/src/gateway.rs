@@ -399,13 +399,10 @@ impl Gateway {
         let has_content = !is_head && !is_bare && !status.forbids_content();
         limit_rate(rate, exchange, &mut response);
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
-        let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
-        let is_event_stream =
-            (response.fields().first("Content-Type")).is_some_and(is_event_stream);
         let relay = Relay {
             call,
-            is_prompt: is_unbuffered || is_event_stream,
-            bounds,
+            is_prompt: is_unbuffered || is_event_stream(&response),
+            bounds: if is_unbuffered { UNBUFFERED } else { bounds },
             name,
             length: length.filter(|_| is_head || !is_bare),
             has_content,
@@ -637,9 +634,10 @@ async fn relayed(exchange: &Exchange, call: &UpstreamRequest, mut body: RelayedB
 }
 
 /// True for content whose receiver wants each part of it at once.
-fn is_event_stream(content_type: &[u8]) -> bool {
+fn is_event_stream(response: &Response) -> bool {
     const NAME: &[u8] = b"text/event-stream";
-    let start = content_type.trim_ascii_start().get(..NAME.len());
+    let content_type = response.fields().first("Content-Type");
+    let start = content_type.and_then(|kind| kind.trim_ascii_start().get(..NAME.len()));
     start.is_some_and(|start| start.eq_ignore_ascii_case(NAME))
 }
 

@@ -446,7 +446,7 @@ impl RelayedBody {
         }
     }
 
-    /// What is here does not wait for what follows.
+    /// Lets parts of the content go out before others come.
     pub fn make_prompt(&mut self) {
         self.is_prompt = true;
     }

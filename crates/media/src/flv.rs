@@ -13,7 +13,7 @@ mod tags;
 pub use index::Index;
 
 use crate::{MediaError, Piece, Source, Times};
-use tags::Tag;
+use tags::{NO_FLV, Tag};
 
 /// Kinds of tags of a file that is not read.
 const AUDIO_AND_VIDEO: u8 = 5;
@@ -45,7 +45,7 @@ pub fn by_bytes<S: Source + ?Sized>(
     }
     let index = match Index::read(source) {
         // As with nginx, a file of another kind is cut all the same.
-        Err(MediaError::Damaged(index::NO_FLV)) => {
+        Err(MediaError::Damaged(NO_FLV)) => {
             return Ok(Some(vec![
                 Piece::Memory(head(AUDIO_AND_VIDEO)),
                 Piece::File(start..end),

@@ -86,11 +86,8 @@ pub fn assemble(
     add_addresses(&drafts, &mut nginx, finisher);
     finisher.error_logs = ErrorLogs::new(&model.server.error_log);
     model.listeners = listeners(&drafts, &http.conf.core, &real_ip, finisher);
-    let bound: Vec<Address> = model
-        .listeners
-        .iter()
-        .map(|listener| listener.address.clone())
-        .collect();
+    let listeners = model.listeners.iter();
+    let bound: Vec<Address> = listeners.map(|one| one.address.clone()).collect();
     let tables = Tables::of(&nginx.variables, &nginx.tables.maps);
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);

@@ -31,7 +31,7 @@ fn find(value: &[u8], from: usize) -> Option<usize> {
     Some(from + at)
 }
 
-/// What follows the name.
+/// Reads the weight behind the name.
 fn takes_rest(rest: &[u8]) -> bool {
     match trim(rest) {
         [] | [b',', ..] => true,

@@ -149,7 +149,7 @@ pub enum ClientAbort {
 pub struct UpstreamState {
     /// The upstream request to carry out, chosen by rules or by a handler.
     pub call: Option<Box<UpstreamRequest>>,
-    /// What counts as an abort by the client. Shared with the driver.
+    /// The event that counts as an abort by the client. Shared with the driver.
     pub client_abort: Rc<Cell<ClientAbort>>,
     /// Receives interim responses; present if the client's protocol has them.
     pub interim: Option<Rc<dyn InterimSink>>,

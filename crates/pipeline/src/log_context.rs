@@ -86,7 +86,7 @@ pub struct RequestLogContext {
     connection: Rc<LogId>,
     request: Rc<LogId>,
     site: Option<Arc<SiteLog>>,
-    /// What lines tell about the request itself.
+    /// Items about the request itself.
     details: Option<Rc<RequestDetails>>,
 }
 
@@ -186,7 +186,7 @@ impl Exchange {
         }
     }
 
-    /// The same with what lines tell about the request itself.
+    /// The same with items about the request itself.
     pub fn request_log_context(&self) -> RequestLogContext {
         RequestLogContext {
             details: Some(Rc::new(RequestDetails::of(self))),

@@ -5,13 +5,10 @@ use super::{
     head,
     metadata::{self, Metadata},
     near::Near,
-    tags::{AUDIO, BEHIND_BYTES, HEAD_BYTES, SCRIPT, Tag, VIDEO},
+    tags::{AUDIO, BEHIND_BYTES, HEAD_BYTES, NO_FLV, SCRIPT, Tag, VIDEO},
 };
 use crate::{MediaError, Piece, Source, bytes::be32, work::step};
 use std::ops::Range;
-
-/// The fault of a file of another kind.
-pub const NO_FLV: &str = "it is no FLV file";
 
 /// Tags in which decoders are looked for.
 const FIRST_TAGS: usize = 64;

@@ -15,6 +15,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt as _,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -209,7 +210,7 @@ fn nginx_clients_wait_for_silent_upstreams() {
     pair.logs("left.log", 2);
 }
 
-const LEFT: &str = "== http\nlog_format short '$request|$host|$status|$body_bytes_sent';\n\
+const LEFT: &str = "== http\nlog_format short '$request|$status|$body_bytes_sent';\n\
     server { listen {ip}:{p} http2; access_log {dir}/other.log short; return 200 other; }\n\
     server { listen {ip}:{p} http2; server_name left.test; access_log {dir}/left.log short;\n\
     location / { proxy_pass http://{origin}; } }";
@@ -244,7 +245,7 @@ fn nginx_clients_that_leave_http2_are_logged() {
         drop(client);
     }
     let lines = pair.logs("left.log", 1);
-    assert_eq!(lines, ["GET /silent?127.0.0.1 HTTP/2.0|left.test|499|0"]);
+    assert_eq!(lines, ["GET /silent?127.0.0.1 HTTP/2.0|499|0"]);
 }
 
 const RATES: &str = "== http\nlog_format sent '$request|$status|$body_bytes_sent';\n\
@@ -300,7 +301,7 @@ const SAID: &str = "== http\nproxy_cache_path {dir}/cache keys_zone=zone:1m;\n\
     location /source/ { source_charset koi8-r; override_charset on; charset utf-8; proxy_pass http://{origin}/; }\n\
     location /unheeded/ { proxy_ignore_headers X-Accel-Charset; proxy_pass http://{origin}/; } }";
 
-/// What upstreams say for clients gets to them: reason phrases, from a cache, too, and charsets.
+/// Words of upstreams for clients get to them: reason phrases, from a cache, too, and charsets.
 #[test]
 fn nginx_clients_hear_what_upstreams_say() {
     let (_, address) = Origin::start();
@@ -436,4 +437,41 @@ fn nginx_clients_send_programs_chunks() {
             log.contains(words)
         });
     }
+}
+
+const SHOWN: &str = "== http\nserver { listen {ip}:{p};\n\
+    location / { proxy_pass https://{ip}:{q}; proxy_ssl_certificate $arg_c; proxy_ssl_certificate_key {shared}/$arg_k; } }\n\
+    server { listen {ip}:{q} ssl; ssl_certificate {shared}/cert.pem; ssl_certificate_key {shared}/key.pem;\n\
+    ssl_verify_client optional_no_ca; return 200 'shown: $ssl_client_s_dn'; }";
+
+/// The certificate that an upstream is shown may depend on the request.
+#[test]
+fn nginx_clients_choose_certificates_for_upstreams() {
+    let pair = Pair::start("nginx-clients-shown", &[], SHOWN);
+    for key in ["key.pem", "stranger.key", "other.key"] {
+        let mode = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(pair.dir.join(key), mode).unwrap();
+    }
+    let ask = |query: &str| {
+        pair.both(|server| {
+            let mut all = String::new();
+            let mut client = open(server, &format!("/?{query}"));
+            client.read_to_string(&mut all).unwrap();
+            let (head, content) = all.split_once("\r\n\r\n").unwrap();
+            let status = head.split(' ').nth(1).unwrap_or_default();
+            match status {
+                "200" => content.to_owned(),
+                status => status.to_owned(),
+            }
+        })
+    };
+    let of = |name: &str| {
+        let file = pair.dir.join(&format!("{name}.pem"));
+        format!("c={}&k={name}.key", file.display())
+    };
+    for _ in 0..2 {
+        assert_eq!(ask(&of("stranger")), "shown: CN=stranger.test");
+        assert_eq!(ask(&of("other")), "shown: CN=other.test");
+    }
+    assert_eq!(ask("c=&k=other.key"), "shown: ");
 }
