@@ -39,10 +39,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     };
     request.depends_on_request();
     let conf = location.conf.upstreams.of(proxied.gateway);
-    let found = upstream(request, caches, proxied, conf);
-    let found =
-        found.map(|(upstream, target)| (with_identity(request, caches, upstream, conf), target));
-    let Some((upstream, target)) = found else {
+    let Some((upstream, target)) = upstream(request, caches, proxied, conf) else {
         request.exchange.trace("fixups", None, || {
             "the address of the upstream is invalid".into()
         });
@@ -279,6 +276,7 @@ fn upstream(
     if let Some(upstream) = proxied.upstream.as_ref().filter(|_| !proxied.is_resolved) {
         let target = target(request, proxied.uri.as_deref(), false);
         let upstream = Arc::clone(upstream);
+        let upstream = with_identity(request, caches, upstream, conf);
         return Some((from_local(request, upstream, conf), target));
     }
     let text = request.text(&proxied.text);
@@ -297,6 +295,7 @@ fn upstream(
     })?;
     let is_evaluated = proxied.upstream.is_none();
     let target = target(request, url.uri, is_evaluated);
+    let upstream = with_identity(request, caches, upstream, conf);
     Some((from_local(request, upstream, conf), target))
 }
 
