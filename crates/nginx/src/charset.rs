@@ -91,6 +91,8 @@ pub fn plan(
     let from = match charset.filter(|_| is_upstreams) {
         // It stays, unless it is the source of a conversion.
         Some(_) if conf.overrides_charset != Some(true) => return None,
+        // So does one that there is no way from.
+        Some(charset) if !is_convertible(maps, charset, to) => return None,
         Some(charset) => Some(charset.to_ascii_lowercase()),
         None if named.is_some() && charset.is_some() => return None,
         None if (is_upstreams || named.is_some()) && !conf.has_charset(bare) => return None,
@@ -116,6 +118,12 @@ pub fn plan(
         to: to.into(),
         begun: Vec::new(),
     })
+}
+
+/// True if content of one charset can be given as another one.
+fn is_convertible(maps: &[Arc<CharsetMap>], from: &str, to: &str) -> bool {
+    let (from, to) = (from.to_ascii_lowercase(), to.to_ascii_lowercase());
+    from == to || maps.iter().any(|map| map.conversion(&from, &to).is_some())
 }
 
 /// Gives a response the charset that its upstream has asked for. As in nginx, content that has another

@@ -299,6 +299,7 @@ const SAID: &str = "== http\nproxy_cache_path {dir}/cache keys_zone=zone:1m;\n\
     location / { proxy_pass http://{origin}; }\n\
     location /cached/ { proxy_cache zone; proxy_cache_valid any 1m; proxy_cache_key $uri; proxy_pass http://{origin}/; }\n\
     location /source/ { source_charset koi8-r; override_charset on; charset utf-8; proxy_pass http://{origin}/; }\n\
+    location /other/ { proxy_ignore_headers X-Accel-Charset; override_charset on; charset utf-8; proxy_pass http://{origin}/; }\n\
     location /unheeded/ { proxy_ignore_headers X-Accel-Charset; proxy_pass http://{origin}/; } }";
 
 /// Words of upstreams for clients get to them: reason phrases, from a cache, too, and charsets.
@@ -334,6 +335,7 @@ fn nginx_clients_hear_what_upstreams_say() {
         ("/unheeded/charset", ""),
         ("/named", "; charset=iso-8859-1"),
         ("/source/charset", koi8),
+        ("/other/named", "; charset=iso-8859-1"),
     ] {
         let expected = format!("HTTP/1.1 200 OK|{plain}{charset}|\u{c1}a");
         assert_eq!(answer(path), expected, "{path}");
