@@ -224,7 +224,7 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         let source = as_stream(std::mem::take(&mut response.body));
         let page = ssi::Page::new(
             filters.clone(),
-            subrequest::copy(exchange),
+            subrequest::of_content(exchange),
             terms,
             |filters, origin, uri| Box::pin(included(filters, origin, uri)),
         );
@@ -233,7 +233,7 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     }
     if has_additions {
         let source = as_stream(std::mem::take(&mut response.body));
-        let origin = subrequest::copy(exchange);
+        let origin = subrequest::of_content(exchange);
         let (filters, uris) = (filters.clone(), (work.before, work.after));
         let made = Made::by(|out| add(filters, origin, source, uris, out));
         response.body = Body::Stream(Box::new(made));

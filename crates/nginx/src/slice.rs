@@ -131,7 +131,7 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     let tag = response.fields().first("ETag").map(<[u8]>::to_vec);
     let slices = Slices {
         filters: filters.clone(),
-        origin: subrequest::copy(exchange),
+        origin: subrequest::of_content(exchange),
         slice,
         total,
         tag,

@@ -108,6 +108,13 @@ pub fn copy(exchange: &Exchange) -> Exchange {
     copy
 }
 
+/// The same for parts of the content, which end with their client.
+pub fn of_content(exchange: &Exchange) -> Exchange {
+    let mut copy = copy(exchange);
+    copy.upstream.client_abort = Rc::clone(&exchange.upstream.client_abort);
+    copy
+}
+
 /// Returns the response of a subrequest; an error has a page.
 pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
     let abort = inner.upstream.client_abort.get();

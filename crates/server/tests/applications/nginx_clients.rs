@@ -104,6 +104,7 @@ impl Origin {
 const LEAVING: &str = "== http\nlog_format short '$request|$status|$upstream_status';\n\
     server { listen {ip}:{p}; access_log {dir}/left.log short; send_timeout 1s;\n\
     location /up/ { proxy_pass http://{origin}/; }\n\
+    location /parts { ssi on; default_type text/html; return 200 '<!--#include virtual=\"/up/silent?part-{ip}\" -->'; }\n\
     location /at-once/ { proxy_buffering off; proxy_pass http://{origin}/; }\n\
     location /ignored/ { proxy_ignore_client_abort on; proxy_pass http://{origin}/; } }";
 
@@ -153,12 +154,19 @@ fn nginx_clients_that_leave_end_their_requests() {
             let path = asked(name, &text);
             wait_until("the upstream is closed", || origin.has_lost(&path));
         }
+        // A part of a page is a part of the response.
+        let client = open(server, "/parts");
+        thread::sleep(Duration::from_millis(200));
+        drop(client);
+        let path = asked("silent", &format!("part-{ip}"));
+        wait_until("the upstream is closed", || origin.has_lost(&path));
         let text = ip.to_string();
         drop(open(server, &format!("/ignored{}", asked("silent", &text))));
         thread::sleep(Duration::from_millis(300));
         assert!(!origin.has_lost(&asked("silent", &text)), "{ip}");
     }
-    let lines = pair.logs("left.log", 4);
+    let mut lines = pair.logs("left.log", 5);
+    assert_eq!(lines.pop().as_deref(), Some("GET /parts HTTP/1.1|499|-"));
     let silent = "GET /up/silent?127.0.0.1-C HTTP/1.1|499|-";
     let middle = "GET /at-once/middle?127.0.0.1-C HTTP/1.1|200|200";
     let expected: Vec<String> = [silent, silent, middle, middle]

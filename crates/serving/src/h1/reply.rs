@@ -11,7 +11,7 @@ use super::{
     inbound::INLINE_BYTES_MAX,
     outgoing::Outgoing,
     request_body::BodyState,
-    step::{Sending, Then, TunnelStart},
+    step::{AbortWatch, Sending, Then, TunnelStart},
 };
 use crate::request::{Cause, Direction, Facts, Pace, Pending, log, response_head};
 use saker_http::{Method, Status, Version};
@@ -57,7 +57,7 @@ struct Encoded {
     chunked: bool,
     then: Then,
     pace: Option<Box<Pace>>,
-    ends_with_stream: bool,
+    abort: AbortWatch,
     log: Option<Pending>,
 }
 
@@ -82,9 +82,20 @@ impl Encoded {
             then: self.then,
             log: self.log,
             pace: self.pace,
-            ends_with_stream: self.ends_with_stream,
+            abort: self.abort,
             _busy: None,
         })
+    }
+}
+
+/// Clients that leave in the middle of the response.
+fn abort_watch(exchange: &Exchange) -> AbortWatch {
+    let abort = &exchange.upstream.client_abort;
+    match abort.get() {
+        ClientAbort::EndOfStream => AbortWatch::Always,
+        // Parts of the content ask upstreams of their own.
+        ClientAbort::Hangup if Rc::strong_count(abort) > 1 => AbortWatch::Shared(Rc::clone(abort)),
+        _ => AbortWatch::Never,
     }
 }
 
@@ -103,7 +114,9 @@ impl Connection {
         self.begin_head(&mut out);
         let mut encoded = self.encoded(exchange, response, terms, &mut out);
         // What follows the end of the request may be its content, which has a reader of its own.
-        encoded.ends_with_stream &= state.borrow().is_end();
+        if !state.borrow().is_end() {
+            encoded.abort = AbortWatch::Never;
+        }
         if let Some(log) = &encoded.log {
             log.received(state.borrow().received());
             log.request_trailers(state.borrow_mut().take_trailers_to_log());
@@ -225,7 +238,7 @@ impl Connection {
             chunked: framing == ResponseFraming::Chunked && view.version() >= Version::Http11,
             then,
             pace,
-            ends_with_stream: exchange.upstream.client_abort.get() == ClientAbort::EndOfStream,
+            abort: abort_watch(exchange),
             log,
         }
     }

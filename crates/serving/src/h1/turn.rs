@@ -305,7 +305,7 @@ impl Connection {
             Err(cause) => (Then::Close(cause), ConnectionStatus::Aborted),
         };
         if matches!(then, Then::Close(Cause::Gone))
-            && sending.ends_with_stream
+            && sending.abort.ends_with_stream()
             && sending.outgoing.bytes() == 0
             && let Some(log) = &mut sending.log
         {
@@ -374,7 +374,7 @@ impl Connection {
                 Poll::Pending if sending.outgoing.awaits_source() => {
                     // Its source has limits of its own.
                     self.end_write_limit();
-                    if sending.ends_with_stream {
+                    if sending.abort.ends_with_stream() {
                         ready!(self.poll_gone(cx, &mut None, ClientAbort::EndOfStream));
                         sending.outgoing.client_left();
                         return Poll::Ready(Err(Cause::Gone));
