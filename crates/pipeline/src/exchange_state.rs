@@ -140,9 +140,21 @@ pub enum ClientAbort {
     Hangup,
     /// The end of the client's stream as well, as in nginx while an upstream is asked.
     EndOfStream,
+    /// The same, while the request is held back.
+    EndOfStreamInDelay,
     /// None: a feature has started work that must not be interrupted, so that the response is
     /// completed without a client, too.
     Ignored,
+}
+
+impl ClientAbort {
+    /// Returns true if the end of the client's stream is enough.
+    pub fn takes_end_of_stream(self) -> bool {
+        matches!(
+            self,
+            ClientAbort::EndOfStream | ClientAbort::EndOfStreamInDelay
+        )
+    }
 }
 
 /// The upstream request and its outcome.

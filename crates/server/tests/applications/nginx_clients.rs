@@ -102,7 +102,9 @@ impl Origin {
 }
 
 const LEAVING: &str = "== http\nlog_format short '$request|$status|$upstream_status';\n\
+    limit_req_zone $server_port zone=few:1m rate=6r/m;\n\
     server { listen {ip}:{p}; access_log {dir}/left.log short; send_timeout 1s;\n\
+    location /delayed { limit_req zone=few burst=5; empty_gif; }\n\
     location /up/ { proxy_pass http://{origin}/; }\n\
     location /parts { ssi on; default_type text/html; return 200 '<!--#include virtual=\"/up/silent?part-{ip}\" -->'; }\n\
     location /at-once/ { proxy_buffering off; proxy_pass http://{origin}/; }\n\
@@ -189,6 +191,28 @@ fn nginx_clients_that_leave_end_their_requests() {
             log.contains(&words)
         });
     }
+}
+
+/// A request that is held back is over when its client leaves.
+#[test]
+fn nginx_clients_that_leave_are_not_delayed() {
+    let (_, address) = Origin::start();
+    let given = [("origin", address.to_string())];
+    let pair = Pair::start("nginx-clients-delay", &given, LEAVING);
+    for (_, ip) in &pair.servers {
+        let server = SocketAddr::from((*ip, pair.port));
+        let mut all = Vec::new();
+        open(server, "/delayed").read_to_end(&mut all).unwrap();
+        assert!(all.starts_with(b"HTTP/1.1 200"), "{all:?}");
+        let second = open(server, "/delayed");
+        thread::sleep(Duration::from_millis(200));
+        drop(second);
+    }
+    let begun = Instant::now();
+    let lines = pair.logs("left.log", 2);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let expected = ["GET /delayed HTTP/1.1|200|-", "GET /delayed HTTP/1.1|499|-"];
+    assert_eq!(lines, expected);
 }
 
 /// The time limit of sending is for clients that take nothing, not for upstreams that say nothing; and

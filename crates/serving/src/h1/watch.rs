@@ -64,7 +64,7 @@ impl Connection {
         next_look: &mut NextLook,
         abort: ClientAbort,
     ) -> Poll<()> {
-        let is_end_enough = abort == ClientAbort::EndOfStream;
+        let is_end_enough = abort.takes_end_of_stream();
         loop {
             if let Some(look) = next_look {
                 if is_end_enough {

@@ -25,6 +25,9 @@ pub fn left(exchange: &Exchange) {
             "epoll_wait() reported that client prematurely closed connection, so upstream \
              connection is closed too while sending request to upstream"
         }
+        ClientAbort::EndOfStreamInDelay => {
+            "client prematurely closed connection while delaying request"
+        }
         _ => "client prematurely closed connection",
     };
     error_log::log_nginx(
