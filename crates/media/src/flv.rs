@@ -13,10 +13,7 @@ mod tags;
 pub use index::Index;
 
 use crate::{MediaError, Piece, Source, Times};
-use tags::{NO_FLV, Tag};
-
-/// Kinds of tags of a file that is not read.
-const AUDIO_AND_VIDEO: u8 = 5;
+use tags::Tag;
 
 /// The header (version 1 and the kinds of tags), followed by its length and that of the tag before
 /// the first one.
@@ -43,16 +40,7 @@ pub fn by_bytes<S: Source + ?Sized>(
     if start >= length || start == 0 && end == length {
         return Ok(None);
     }
-    let index = match Index::read(source) {
-        // As with nginx, a file of another kind is cut all the same.
-        Err(MediaError::Damaged(NO_FLV)) => {
-            return Ok(Some(vec![
-                Piece::Memory(head(AUDIO_AND_VIDEO)),
-                Piece::File(start..end),
-            ]));
-        }
-        read => read?,
-    };
+    let index = Index::read(source)?;
     if start < index.first_tag {
         return Ok(Some(vec![Piece::File(0..end)]));
     }

@@ -5,7 +5,7 @@ use super::{
     head,
     metadata::{self, Metadata},
     near::Near,
-    tags::{AUDIO, BEHIND_BYTES, HEAD_BYTES, NO_FLV, SCRIPT, Tag, VIDEO},
+    tags::{AUDIO, BEHIND_BYTES, HEAD_BYTES, SCRIPT, Tag, VIDEO},
 };
 use crate::{MediaError, Piece, Source, bytes::be32, work::step};
 use std::ops::Range;
@@ -53,11 +53,11 @@ impl Index {
     fn begin<S: Source + ?Sized>(source: &S) -> Result<(Index, Option<Metadata>), MediaError> {
         let mut bytes = [0; 9];
         if source.length() < 13 {
-            return Err(MediaError::Damaged(NO_FLV));
+            return Err(MediaError::Damaged("it is no FLV file"));
         }
         source.read_at(0, &mut bytes)?;
         let [b'F', b'L', b'V', _, flags, ..] = bytes else {
-            return Err(MediaError::Damaged(NO_FLV));
+            return Err(MediaError::Damaged("it is no FLV file"));
         };
         let head_bytes = be32(&bytes, 5).map_or(0, u64::from);
         if !(9..=64).contains(&head_bytes) {

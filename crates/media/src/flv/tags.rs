@@ -2,8 +2,6 @@
 
 use crate::{MediaError, Source, bytes::be24};
 
-/// The fault of a file of another kind.
-pub const NO_FLV: &str = "it is no FLV file";
 pub const AUDIO: u8 = 8;
 pub const VIDEO: u8 = 9;
 pub const SCRIPT: u8 = 18;
