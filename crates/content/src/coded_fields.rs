@@ -20,7 +20,10 @@ pub fn may_be_coded(
     // What costs least comes first: most responses leave here early.
     let fits = length
         .is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
-    let wanted = compression.errors || !status.is_error() && !(300..400).contains(&status.0);
+    let wanted = match compression.statuses {
+        [] => compression.errors || !status.is_error() && !(300..400).contains(&status.0),
+        statuses => statuses.contains(&status.0),
+    };
     fits && wanted
         && !compression.codings.is_empty()
         && status != Status::PARTIAL_CONTENT

@@ -186,7 +186,7 @@ fn copy_to(
         let url = &transfer.destination.url;
         return tree::copy_tree(directory, (parent, name), url, how, failures);
     }
-    tree::copy_file(&found.file, &found.metadata, parent, name, how.cancel)?;
+    tree::copy_file(&found.file, &found.metadata, parent, name, how)?;
     match source.properties() {
         Some(properties) => properties.copy_to(&PropertyStore::of_member(parent, name)),
         None => Ok(()),
@@ -227,7 +227,7 @@ fn move_to(
             tree::copy_tree(directory, (parent, name), &source.url, how, failures)?;
         }
         None => {
-            tree::copy_file(&found.file, &found.metadata, parent, name, how.cancel)?;
+            tree::copy_file(&found.file, &found.metadata, parent, name, how)?;
             old.copy_to(&new)?;
         }
     }

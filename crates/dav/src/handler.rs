@@ -28,11 +28,13 @@ use saker_files::Watcher;
 use saker_http::{
     KnownField, Status,
     conditional::{self, Precondition, Validators},
+    date::parse_date,
     entity_tag::EntityTag,
 };
 use saker_net::jobs::{self, Cancel, JobError, JobKind};
 use saker_pipeline::{
-    ChangedPath, ChangedPaths, Exchange, Handled, Handler, LocalFuture, Response, Services,
+    ChangedPath, ChangedPaths, ClientAbort, Exchange, Handled, Handler, LocalFuture, Response,
+    Services,
 };
 use saker_static_files::{document_root, entity_tag};
 use saker_telemetry::error_log;
@@ -41,6 +43,7 @@ use std::{
     path::{Path, PathBuf},
     rc::Weak,
     sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
 /// Name of the lock database in the state directory.
@@ -244,7 +247,13 @@ impl WebDavFiles {
             Some(host) if !host.is_empty() => [scheme, host].concat(),
             _ => Vec::new(),
         };
+        let date = view.first("date").filter(|_| webdav.keeps_times);
+        let date = date.and_then(|date| parse_date(date, exchange.now));
+        let modified = date
+            .and_then(|date| u64::try_from(date).ok())
+            .map(|date| UNIX_EPOCH + Duration::from_secs(date));
         Ok(Operation {
+            modified,
             database: self.database(&webdav),
             webdav,
             settings: Arc::clone(&exchange.routing.settings),
@@ -523,9 +532,9 @@ async fn job(
     exchange: &mut Exchange,
     work: impl FnOnce(&Cancel) -> Outcome + Send + 'static,
 ) -> Outcome {
-    exchange.upstream.outlives_client.set(true);
+    exchange.upstream.client_abort.set(ClientAbort::Ignored);
     let outcome = run_job(exchange, work).await;
-    exchange.upstream.outlives_client.set(false);
+    exchange.upstream.client_abort.set(ClientAbort::Hangup);
     outcome
 }
 

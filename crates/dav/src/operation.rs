@@ -20,7 +20,7 @@ use saker_http::Status;
 use saker_net::jobs::Cancel;
 use saker_static_files::{entity_tag, names::content_type};
 use saker_telemetry::message::{self, Message};
-use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::SystemTime};
 
 /// A request's settings and claims.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Operation {
     pub claim: Claim,
     /// Seconds since the epoch.
     pub now_s: i64,
+    /// The time that the request gives the file that it uploads.
+    pub modified: Option<SystemTime>,
     /// `http://host:port`, for locations.
     pub origin: Vec<u8>,
 }

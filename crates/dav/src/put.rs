@@ -63,6 +63,9 @@ pub fn finish(
     if let Some(mode) = mode.or(operation.webdav.file_mode) {
         file.set_permissions(mode).map_err(failed)?;
     }
+    if let Some(modified) = operation.modified {
+        file.set_modified(modified).map_err(failed)?;
+    }
     file.sync().map_err(failed)?;
     file.put(&resource.name).map_err(failed)?;
     Ok(match resource.found {

@@ -22,6 +22,7 @@ use saker_net::jobs::Cancel;
 use std::{
     fs::File,
     io::{self, Read},
+    time::{Duration, UNIX_EPOCH},
 };
 
 /// Directories inside of each other.
@@ -167,16 +168,20 @@ pub fn copy_file(
     known: &Metadata,
     to: &File,
     name: &[u8],
-    cancel: &Cancel,
+    how: &TreeCopy<'_>,
 ) -> io::Result<()> {
     let mut copy = ReplacementFile::begin(to, TEMPORARY_PREFIX)?;
     loop {
-        cancel.check()?;
+        how.cancel.check()?;
         if io::copy(&mut from.take(PIECE_BYTES), copy.file())? == 0 {
             break;
         }
     }
     copy.set_permissions(known.mode)?;
+    if how.webdav.keeps_times {
+        let seconds = u64::try_from(known.mtime_s).unwrap_or(0);
+        copy.set_modified(UNIX_EPOCH + Duration::from_secs(seconds))?;
+    }
     copy.sync()?;
     copy.put(name)?;
     Ok(())
@@ -259,6 +264,9 @@ fn copy_tree_at(
         false => Vec::new(),
     };
     edit::make_directory(to, name)?;
+    if how.webdav.keeps_times {
+        edit::copy_directory_mode(from, to, name)?;
+    }
     let copy = edit::enter_directory(to, name)?;
     PropertyStore::of_collection(from).copy_to(&PropertyStore::of_collection(&copy))?;
     for member in members {
@@ -292,7 +300,7 @@ fn copy_member(
         }
         Kind::File => {
             let (file, metadata) = open_entry(from, name)?;
-            copy_file(&file, &metadata, to, name, how.cancel)?;
+            copy_file(&file, &metadata, to, name, how)?;
             PropertyStore::of_member(from, name).copy_to(&PropertyStore::of_member(to, name))
         }
         // Links, and what is no content.

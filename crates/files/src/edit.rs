@@ -13,6 +13,7 @@ use rustix::{
     },
     io::Errno,
 };
+use std::time::SystemTime;
 use std::{
     fs::File,
     io::{self, Write},
@@ -117,6 +118,16 @@ pub fn make_directory(directory: &File, name: &[u8]) -> io::Result<()> {
 pub fn set_directory_mode(parent: &File, name: &[u8], file_mode: u32) -> io::Result<()> {
     let directory = enter_directory(parent, name)?;
     Ok(fchmod(&directory, Mode::from(directory_mode(file_mode)))?)
+}
+
+/// Gives the directory of that name the permissions of another one.
+///
+/// # Errors
+/// Those of looking at and changing them.
+pub fn copy_directory_mode(from: &File, parent: &File, name: &[u8]) -> io::Result<()> {
+    let directory = enter_directory(parent, name)?;
+    let mode = rustix::fs::fstat(from)?.st_mode & 0o777;
+    Ok(fchmod(&directory, Mode::from(mode))?)
 }
 
 /// The permissions of a directory whose files have these.
@@ -241,6 +252,14 @@ impl ReplacementFile {
     /// Those of changing them.
     pub fn set_permissions(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.file, Mode::from(mode & 0o777))?)
+    }
+
+    /// Sets the time of the last modification.
+    ///
+    /// # Errors
+    /// Those of changing it.
+    pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.file.set_modified(time)
     }
 
     /// Writes the file through to the disk, so that a crash after [`ReplacementFile::put`] finds it

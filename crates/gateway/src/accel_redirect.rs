@@ -81,7 +81,8 @@ pub struct Steering {
 }
 
 /// Takes from a head what is meant for this server, where the program is trusted.
-pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
+/// `leaves_charset`: the rules see to the charset.
+pub fn steer(head: &mut ResponseHead, trust: &Trust, leaves_charset: bool) -> Steering {
     let mut steering = Steering::default();
     if !head.fields.may_have(STEERING) {
         return steering;
@@ -91,7 +92,9 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     let heeded = |fields: &mut Fields, name: &'static str| {
         taken(fields, name, trust.heeds(name), trust.hides)
     };
-    if let Some(charset) = heeded(fields, "X-Accel-Charset") {
+    if let Some(charset) = heeded(fields, "X-Accel-Charset")
+        && !leaves_charset
+    {
         set_charset(fields, &charset);
     }
     steering.rate = heeded(fields, "X-Accel-Limit-Rate").and_then(|text| rate(&text));

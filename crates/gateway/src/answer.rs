@@ -48,13 +48,25 @@ pub fn response(head: ResponseHead, call: &UpstreamRequest) -> Response {
         Status::OK
     };
     let mut response = Response::new(status);
-    response.reason = head.reason.map(|reason| Box::new((head.status, reason)));
+    // Where the upstream has said the usual phrase, nginx's own does not take its place.
+    let is_usual = manner.is_like_nginx && head.is_status_said && has_own_words(status);
+    let usual = || Box::from(status.reason().as_bytes());
+    let reason = head.reason.or_else(|| is_usual.then(usual));
+    response.reason = reason.map(|reason| Box::new((head.status, reason)));
     response.head = saker_pipeline::ResponseHead::Built(fields);
     if response.status == Status::NO_CONTENT && !is_server {
         // Nothing has no type; what servers say goes on as they say it.
         response.fields_mut().remove("Content-Type");
     }
     response
+}
+
+/// True for statuses that nginx has other words for, or none.
+fn has_own_words(status: Status) -> bool {
+    !matches!(
+        status.0,
+        200 | 201 | 204 | 206 | 301 | 304 | 400 | 401 | 403 | 404 | 500 | 502
+    )
 }
 
 /// Fields of the connection to the program, and those that it names.

@@ -9,6 +9,7 @@ use crate::{
     accel_redirect::{self, Order, Steering},
     answer,
     balancer::Group,
+    bodies::{OfUnknownLength, Unsent, WithPlace},
     cgi,
     codecs::Codec,
     connection_exchange::{ConnectionExchange, Terms},
@@ -18,7 +19,7 @@ use crate::{
     groups::Groups,
     hints::Hints,
     mirror::{self, Mirrors},
-    native,
+    native, nginx_words,
     pool::{Connection, Pool},
     programs::Programs,
     public_urls,
@@ -32,16 +33,16 @@ use crate::{
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Activity, Member, MemberState, Rate, Upstream};
 use saker_files::BufferFiles;
-use saker_http::{Fields, KnownField, Method, Status, Version};
+use saker_http::{KnownField, Method, Status, Version};
 use saker_ipset::ClientNetwork;
 use saker_net::{
     Deadlines, clock,
     program::{ProgramPlan, Spawner},
 };
 use saker_pipeline::{
-    Body, BodyError, BodyStream, Chunk, Exchange, Forwarder, Handled, InternalRedirect,
-    LocalFuture, ProcessManner, Response, Script, UpstreamGate, UpstreamPermit, UpstreamRequest,
-    UpstreamTarget, script_log::ScriptLog, template,
+    Body, Chunk, ClientAbort, Exchange, Forwarder, Handled, InternalRedirect, LocalFuture,
+    ProcessManner, Response, Script, UpstreamGate, UpstreamRequest, UpstreamTarget,
+    script_log::ScriptLog, template,
 };
 use saker_telemetry::{Counters, error_log, message};
 use std::{
@@ -50,7 +51,6 @@ use std::{
     num::NonZeroU64,
     rc::{Rc, Weak},
     sync::Arc,
-    task::{Context, Poll},
 };
 
 /// Content that is waited for no longer than it takes to look whether it is there, so that a short
@@ -399,9 +399,10 @@ impl Gateway {
         let has_content = !is_head && !is_bare && !status.forbids_content();
         limit_rate(rate, exchange, &mut response);
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
-        let bounds = if is_unbuffered { UNBUFFERED } else { bounds };
         let relay = Relay {
-            bounds,
+            call,
+            is_prompt: is_unbuffered || is_event_stream(&response),
+            bounds: if is_unbuffered { UNBUFFERED } else { bounds },
             name,
             length: length.filter(|_| is_head || !is_bare),
             has_content,
@@ -418,7 +419,7 @@ impl Gateway {
         &self,
         exchange: &Exchange,
         mut upstream: UpstreamExchange,
-        relay: Relay,
+        relay: Relay<'_>,
         busy: Option<Busy>,
     ) -> Body {
         let (length, has_content) = (relay.length, relay.has_content);
@@ -433,12 +434,22 @@ impl Gateway {
             Ok(whole) if has_content => Body::Memory(whole),
             Ok(_) => Body::Stream(Box::new(Unsent(length))),
             Err(ahead) => {
-                let (room, client) = (self.room(exchange), exchange.log_context());
-                let mut pump = Pump::new(upstream, relay.bounds, room, client, relay.name);
+                let (client, name) = match error_log::speaks_nginx() {
+                    true => (
+                        exchange.request_log_context(),
+                        nginx_words::asked(&relay.name, relay.call).into(),
+                    ),
+                    false => (exchange.log_context(), relay.name),
+                };
+                let room = self.room(exchange);
+                let mut pump = Pump::new(upstream, relay.bounds, room, client, name);
                 pump.limit_rate(relay.read_rate);
                 pump.drop_trailers(relay.drops_trailers);
-                let body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
-                Box::pin(relayed(exchange, body)).await
+                let mut body = RelayedBody::new(pump, *ahead, length, Box::new(busy));
+                if relay.is_prompt {
+                    body.make_prompt();
+                }
+                Box::pin(relayed(exchange, relay.call, body)).await
             }
         }
     }
@@ -555,10 +566,7 @@ impl Forwarder for Gateway {
             let response = Response::new(Status::INTERNAL_SERVER_ERROR);
             return Box::pin(std::future::ready(Handled::Answered(response)));
         }
-        exchange
-            .upstream
-            .outlives_client
-            .set(call.manner.outlives_client || is_asked_to_end(exchange));
+        note_client_abort(exchange, &call);
         match exchange.upstream_gate() {
             Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
             None => Box::pin(self.carry_out(exchange, call)),
@@ -584,7 +592,7 @@ fn keep_fields(exchange: &mut Exchange, call: &UpstreamRequest, head: &ResponseH
 fn steering(head: &mut ResponseHead, call: &UpstreamRequest) -> Steering {
     match &call.script {
         Some(script) if script.is_included => Steering::default(),
-        _ => accel_redirect::steer(head, &call.manner.trust),
+        _ => accel_redirect::steer(head, &call.manner.trust, call.manner.is_like_nginx),
     }
 }
 
@@ -610,13 +618,13 @@ fn ahead(upstream: &mut UpstreamExchange, length: Option<u64>) -> Result<Chunk, 
 }
 
 /// Content that comes while it is sent.
-async fn relayed(exchange: &Exchange, mut body: RelayedBody) -> Body {
+async fn relayed(exchange: &Exchange, call: &UpstreamRequest, mut body: RelayedBody) -> Body {
     // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out
     // first. Over HTTP/2 both directions have time limits of their own.
     if exchange.head.view().version() < Version::Http2 && !body.has_told_all() {
         Box::pin(body.tell_all()).await;
     }
-    let outlives_client = exchange.upstream.outlives_client.get();
+    let outlives_client = outlives_client(exchange, call);
     // A stream whose window is closed is not polled at all: without a task of its own, its client
     // would hold the program.
     if outlives_client || exchange.head.view().version() >= Version::Http2 {
@@ -625,8 +633,33 @@ async fn relayed(exchange: &Exchange, mut body: RelayedBody) -> Body {
     Body::Stream(Box::new(body))
 }
 
+/// True for content whose receiver wants each part of it at once.
+fn is_event_stream(response: &Response) -> bool {
+    const NAME: &[u8] = b"text/event-stream";
+    let content_type = response.fields().first("Content-Type");
+    let start = content_type.and_then(|kind| kind.trim_ascii_start().get(..NAME.len()));
+    start.is_some_and(|start| start.eq_ignore_ascii_case(NAME))
+}
+
+/// Notes for the driver what ends the request. What a cache has asked for is not taken back.
+fn note_client_abort(exchange: &Exchange, call: &UpstreamRequest) {
+    let abort = &exchange.upstream.client_abort;
+    if outlives_client(exchange, call) {
+        abort.set(ClientAbort::Ignored);
+    } else if call.manner.is_like_nginx && abort.get() == ClientAbort::Hangup {
+        abort.set(ClientAbort::EndOfStream);
+    }
+}
+
+fn outlives_client(exchange: &Exchange, call: &UpstreamRequest) -> bool {
+    call.manner.outlives_client || is_asked_to_end(exchange)
+}
+
 /// Terms for the content of a response.
-struct Relay {
+struct Relay<'a> {
+    call: &'a UpstreamRequest,
+    /// Content is not waited for.
+    is_prompt: bool,
     bounds: Bounds,
     name: Rc<str>,
     length: Option<u64>,
@@ -635,52 +668,6 @@ struct Relay {
     drops_trailers: bool,
     /// No length is told by content that is here already.
     keeps_unknown_length: bool,
-}
-
-/// Content that is here, and whose length is not told.
-struct OfUnknownLength(Option<Chunk>);
-
-impl BodyStream for OfUnknownLength {
-    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        let chunk = self.0.take().filter(|chunk| !chunk.is_empty());
-        Poll::Ready(chunk.map(Ok))
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.as_ref().is_none_or(Chunk::is_empty)
-    }
-}
-
-/// A response body that is still coming, with its places at the upstream.
-struct WithPlace {
-    body: Box<dyn BodyStream>,
-    _permit: UpstreamPermit,
-}
-
-impl BodyStream for WithPlace {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        self.body.poll_chunk(cx)
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.body.length()
-    }
-
-    fn is_over(&self) -> bool {
-        self.body.is_over()
-    }
-
-    fn trailers(&mut self) -> Option<Fields> {
-        self.body.trailers()
-    }
-
-    fn promise_read_ahead(&mut self) {
-        self.body.promise_read_ahead();
-    }
-
-    fn read_ahead(&mut self, cx: &mut Context<'_>) {
-        self.body.read_ahead(cx);
-    }
 }
 
 /// A head that was heard, and the exchange that goes on behind it.
@@ -718,22 +705,6 @@ impl Drop for Busy {
         if let Some(activity) = &self.2 {
             activity.end(clock::monotonic_ms());
         }
-    }
-}
-
-/// The length of what a GET would have brought (RFC 9110 section 9.3.2). Never sent.
-struct Unsent(Option<u64>);
-
-impl BodyStream for Unsent {
-    fn poll_chunk(
-        &mut self,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Chunk, saker_pipeline::BodyError>>> {
-        Poll::Ready(None)
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.0
     }
 }
 

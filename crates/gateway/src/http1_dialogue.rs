@@ -185,9 +185,9 @@ impl Http1Dialogue {
         self.state = match body {
             ResponseBody::None | ResponseBody::Length(0) => State::Ended,
             ResponseBody::Length(length) => State::Length(length),
-            ResponseBody::Chunked => {
-                State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default())))
-            }
+            ResponseBody::Chunked => State::Chunked(Box::new(ChunkedDecoder::of_response(
+                ChunkLimits::default(),
+            ))),
             ResponseBody::UntilClose => State::UntilClose,
             ResponseBody::Tunnel if self.is_asked_for(view) => State::Tunnel,
             ResponseBody::Tunnel => return Err(Fault::Unswitchable.into()),
@@ -224,6 +224,7 @@ impl Http1Dialogue {
             )),
             Ok(Decoded::End { consumed }) => {
                 let trailers = decoder.trailers().clone();
+                self.stays &= !decoder.was_lenient();
                 self.state = State::Ended;
                 let event = (!trailers.is_empty()).then_some(Event::Trailers(trailers));
                 match (consumed, event) {

@@ -17,6 +17,7 @@ mod answer;
 mod authorize;
 mod balancer;
 mod balancer_variables;
+mod bodies;
 mod cgi;
 mod codecs;
 mod connect;

@@ -10,7 +10,7 @@ use saker_config::model::{BackendAddress, Member, Protocol};
 use saker_net::clock;
 use saker_pipeline::{Exchange, UpstreamRequest};
 use saker_telemetry::{
-    error_log::{self, ContextItem, LogContext, LogId, SiteLog},
+    error_log::{self, LogContext, WithUpstream},
     message::{self, Level, Message},
 };
 use std::{borrow::Cow, fmt::Write as _};
@@ -40,9 +40,9 @@ pub fn log_failed(
     let is_critical = matches!(failure, Failure::Unreachable(error)
         if !is_refusal(error) && error.raw_os_error().is_some());
     let message = &message::PROGRAM_FAILED;
-    let context = OfUpstream {
+    let context = WithUpstream {
         context: exchange,
-        upstream: &upstream,
+        upstream: Some(&upstream),
     };
     match is_critical {
         true => error_log::log_nginx_critical(message, &context, format_args!("{text}")),
@@ -74,9 +74,9 @@ pub fn log_disabled(exchange: &Exchange, call: &UpstreamRequest, group: &Group, 
         return;
     }
     let upstream = url(member, &call.target);
-    let context = OfUpstream {
+    let context = WithUpstream {
         context: exchange,
-        upstream: &upstream,
+        upstream: Some(&upstream),
     };
     error_log::log_nginx(
         &message::PROGRAM_FAILED,
@@ -86,18 +86,50 @@ pub fn log_disabled(exchange: &Exchange, call: &UpstreamRequest, group: &Group, 
     );
 }
 
+/// The name of a pool in nginx's words.
+pub fn address(name: &str) -> String {
+    match name.strip_prefix("fcgi://") {
+        Some(address) => format!("fastcgi://{address}"),
+        None => name.to_owned(),
+    }
+}
+
+/// The URL that was asked, from the name of a pool.
+pub fn asked(name: &str, call: &UpstreamRequest) -> String {
+    match name.split_once("://") {
+        Some(("http" | "https", _)) => format!("{name}{}", String::from_utf8_lossy(&call.target)),
+        _ => address(name),
+    }
+}
+
+/// Logs that the client left in the middle of a response.
+pub fn log_left(context: &dyn LogContext, upstream: &str) {
+    let context = WithUpstream {
+        context,
+        upstream: Some(upstream),
+    };
+    error_log::log_nginx(
+        &message::CLIENT_LEFT,
+        Level::Info,
+        &context,
+        format_args!(
+            "epoll_wait() reported that client prematurely closed connection, so upstream \
+             connection is closed too while reading upstream"
+        ),
+    );
+}
+
 /// Logs that a response broke off.
 pub fn log_cut(context: &dyn LogContext, upstream: &str, failure: &Failure) {
-    let upstream = match upstream.strip_prefix("fcgi://") {
-        Some(address) => Cow::Owned(format!("fastcgi://{address}")),
-        None => Cow::Borrowed(upstream),
-    };
     let text = behind_head(failure);
-    log(&message::PROGRAM_CUT, context, &upstream, &text);
+    log(&message::PROGRAM_CUT, context, upstream, &text);
 }
 
 fn log(message: &'static Message, context: &dyn LogContext, upstream: &str, text: &str) {
-    let context = OfUpstream { context, upstream };
+    let context = WithUpstream {
+        context,
+        upstream: Some(upstream),
+    };
     error_log::log_nginx(message, Level::Error, &context, format_args!("{text}"));
 }
 
@@ -234,33 +266,6 @@ fn system(error: &std::io::Error) -> String {
         None => _ = write!(text, "{error}"),
     }
     text
-}
-
-/// A context with the upstream that a line is about.
-struct OfUpstream<'a> {
-    context: &'a dyn LogContext,
-    upstream: &'a str,
-}
-
-impl LogContext for OfUpstream<'_> {
-    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
-        match asked {
-            ContextItem::Upstream => Some(Cow::Borrowed(self.upstream.as_bytes())),
-            asked => self.context.context_item(asked),
-        }
-    }
-
-    fn connection(&self) -> Option<&LogId> {
-        self.context.connection()
-    }
-
-    fn request(&self) -> Option<&LogId> {
-        self.context.request()
-    }
-
-    fn site(&self) -> Option<&SiteLog> {
-        self.context.site()
-    }
 }
 
 #[cfg(test)]

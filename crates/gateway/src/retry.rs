@@ -27,7 +27,9 @@ use saker_cgi::{Broken, Fault, ProgramRequest, ResponseHead, Variables, php::pus
 use saker_config::model::{Member, Protocol, Resends};
 use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
-use saker_pipeline::{AttemptAddress, Exchange, NoBody, RequestBody, UpstreamRequest};
+use saker_pipeline::{
+    AttemptAddress, Exchange, NoBody, RequestBody, RequestLogContext, UpstreamRequest,
+};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, future::poll_fn, rc::Rc, sync::Arc};
 
@@ -322,7 +324,7 @@ impl Gateway {
             kept: KeptLimits::of(&member.tuning),
             timeout_ms: timeout_ms(call, member),
             ping_ms,
-            client: exchange.log_context(),
+            client: log_context(exchange, member),
             caught_errors: Arc::clone(&member.tuning.caught_errors),
             counts: exchange.upstream.attempts.counts(),
         };
@@ -334,6 +336,16 @@ impl Gateway {
             content,
             &self.context,
         )
+    }
+}
+
+/// The context of what programs complain of, with the request where nginx's lines tell it.
+fn log_context(exchange: &Exchange, member: &Member) -> RequestLogContext {
+    match member.backend.protocol == Protocol::FastCgi && error_log::speaks_nginx() {
+        true => exchange
+            .request_log_context()
+            .asking(nginx_words::address(&member.backend.to_string())),
+        false => exchange.log_context(),
     }
 }
 

@@ -395,6 +395,7 @@ impl Spool {
 pub struct RelayedBody {
     by: By,
     length: Option<u64>,
+    is_prompt: bool,
 }
 
 /// Task that reads from the upstream.
@@ -441,7 +442,13 @@ impl RelayedBody {
                 held,
             },
             length,
+            is_prompt: false,
         }
+    }
+
+    /// Lets parts of the content go out before others come.
+    pub fn make_prompt(&mut self) {
+        self.is_prompt = true;
     }
 
     /// Reads ahead until the request's content has all been told.
@@ -536,6 +543,18 @@ impl BodyStream for RelayedBody {
         if let By::Reader { pump, spool, .. } = &mut self.by {
             // What it waits for wakes the reader's task.
             let _ = pump.poll(spool, cx, false);
+        }
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.is_prompt
+    }
+
+    fn client_left(&mut self) {
+        if let By::Reader { pump, .. } = &self.by
+            && error_log::speaks_nginx()
+        {
+            nginx_words::log_left(&pump.client, &pump.name);
         }
     }
 }

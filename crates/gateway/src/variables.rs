@@ -96,7 +96,15 @@ fn fill_with(
         }
     }
     variables.append(&parameters.values);
+    // Content that came in chunks has a length when it is here.
+    if let Some(length) = content_length.filter(|length| *length > 0)
+        && variables.first(LENGTH).is_some_and(<[u8]>::is_empty)
+    {
+        variables.set(LENGTH, length.to_string().as_bytes());
+    }
 }
+
+const LENGTH: &[u8] = b"CONTENT_LENGTH";
 
 /// The folder of the context, which mostly is the document root.
 fn context_document_root(script: &Script) -> &[u8] {

@@ -44,6 +44,12 @@ pub struct ChunkedDecoder {
     line_extension_bytes: usize,
     /// Extension bytes not yet paid for by content.
     extension_debt: u64,
+    /// Line ends of other servers are accepted.
+    is_of_response: bool,
+    /// A line did not end as it should.
+    was_lenient: bool,
+    /// The last byte of the trailers was CR.
+    is_behind_return: bool,
     trailers: TrailerSection,
 }
 
@@ -71,6 +77,20 @@ impl ChunkedDecoder {
             limits,
             ..ChunkedDecoder::default()
         }
+    }
+
+    /// Decoder of a response's body: blanks behind a size, and lines that end with a bare LF, are
+    /// accepted, as in Apache and nginx. The sender alone decides how its content is read.
+    pub fn of_response(limits: ChunkLimits) -> Self {
+        ChunkedDecoder {
+            is_of_response: true,
+            ..ChunkedDecoder::new(limits)
+        }
+    }
+
+    /// True if a line did not end as it should: the connection is not to be used again.
+    pub fn was_lenient(&self) -> bool {
+        self.was_lenient
     }
 
     /// Shows the next bytes. After [`Decoded::Data`] call again with the bytes behind the content,
@@ -134,6 +154,11 @@ impl ChunkedDecoder {
             State::SizeSpace => match byte {
                 b' ' | b'\t' => self.pay_extension(State::SizeSpace),
                 b';' => self.pay_extension(State::Extension),
+                b'\r' if self.is_of_response => {
+                    self.was_lenient = true;
+                    Ok(State::SizeLineFeed)
+                }
+                b'\n' if self.is_of_response => self.bare_line_feed(),
                 _ => Err(RejectReason::BadChunkSize),
             },
             State::Extension => self.extension(byte),
@@ -145,14 +170,28 @@ impl ChunkedDecoder {
             State::SizeLineFeed if byte == b'\n' => Ok(self.line_done()),
             State::SizeLineFeed => Err(RejectReason::BareCarriageReturn),
             State::DataReturn if byte == b'\r' => Ok(State::DataLineFeed),
+            State::DataReturn if byte == b'\n' && self.is_of_response => {
+                self.was_lenient = true;
+                Ok(State::Size)
+            }
             State::DataLineFeed if byte == b'\n' => Ok(State::Size),
             State::DataReturn | State::DataLineFeed => Err(RejectReason::BadChunkEnd),
-            State::Trailers => Ok(match self.trailers.take(byte, &self.limits)? {
-                Step::More => State::Trailers,
-                Step::End => State::Done,
-            }),
+            State::Trailers => self.trailer(byte),
             State::Data | State::Done => Ok(self.state),
         }
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<State, RejectReason> {
+        let is_behind_return = std::mem::replace(&mut self.is_behind_return, byte == b'\r');
+        if byte == b'\n' && !is_behind_return && self.is_of_response {
+            self.was_lenient = true;
+            // Both ends of a line are the same.
+            self.trailers.take(b'\r', &self.limits)?;
+        }
+        Ok(match self.trailers.take(byte, &self.limits)? {
+            Step::More => State::Trailers,
+            Step::End => State::Done,
+        })
     }
 
     fn size(&mut self, byte: u8) -> Result<State, RejectReason> {
@@ -165,7 +204,7 @@ impl ChunkedDecoder {
             }
             _ if self.digits == 0 => Err(RejectReason::BadChunkSize),
             (b'\r', _) => Ok(State::SizeLineFeed),
-            (b'\n', _) => Err(RejectReason::BareLineFeed),
+            (b'\n', _) => self.bare_line_feed(),
             (b';', _) => self.pay_extension(State::Extension),
             (b' ' | b'\t', _) => self.pay_extension(State::SizeSpace),
             _ => Err(RejectReason::BadChunkSize),
@@ -177,7 +216,7 @@ impl ChunkedDecoder {
     fn extension(&mut self, byte: u8) -> Result<State, RejectReason> {
         match byte {
             b'\r' => Ok(State::SizeLineFeed),
-            b'\n' => Err(RejectReason::BareLineFeed),
+            b'\n' => self.bare_line_feed(),
             b'"' => self.pay_extension(State::Quoted),
             _ if octets::FIELD_VALUE[usize::from(byte)] => self.pay_extension(State::Extension),
             _ => Err(RejectReason::BadChunkExtension),
@@ -203,6 +242,15 @@ impl ChunkedDecoder {
         } else {
             Err(RejectReason::ChunkExtensionsTooLong)
         }
+    }
+
+    /// The line of a size ends without CR.
+    fn bare_line_feed(&mut self) -> Result<State, RejectReason> {
+        if !self.is_of_response {
+            return Err(RejectReason::BareLineFeed);
+        }
+        self.was_lenient = true;
+        Ok(self.line_done())
     }
 
     fn line_done(&mut self) -> State {

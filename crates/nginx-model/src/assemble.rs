@@ -58,6 +58,7 @@ pub fn assemble(
         keep_alive: KeepAlive::of(&http.conf),
         reads_content: http.variables.reads_content,
         reads_attempts: http.variables.reads_attempts,
+        reads_counts: http.variables.reads_counts,
         reads_responses: http.variables.reads_responses,
         variables: std::mem::take(&mut http.variables.named),
         tables: std::mem::take(&mut http.tables),
@@ -85,11 +86,8 @@ pub fn assemble(
     add_addresses(&drafts, &mut nginx, finisher);
     finisher.error_logs = ErrorLogs::new(&model.server.error_log);
     model.listeners = listeners(&drafts, &http.conf.core, &real_ip, finisher);
-    let bound: Vec<Address> = model
-        .listeners
-        .iter()
-        .map(|listener| listener.address.clone())
-        .collect();
+    let listeners = model.listeners.iter();
+    let bound: Vec<Address> = listeners.map(|one| one.address.clone()).collect();
     let tables = Tables::of(&nginx.variables, &nginx.tables.maps);
     for (index, draft) in drafts.into_iter().enumerate() {
         let mut site = site(index, &draft, &nginx, &bound);
@@ -458,7 +456,11 @@ fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> 
     Site {
         names,
         listeners: bound.iter().filter(serves).cloned().collect(),
-        canonical_name: draft.names.first.as_deref().map(Into::into),
+        canonical_name: draft.names.first.as_deref().map(|name| {
+            // A host that clients can be sent to.
+            let name = name.trim_start_matches('*');
+            name.trim_start_matches('.').into()
+        }),
         tls: Arc::new(draft.tls.site_tls()),
         ..Site::new(draft.outside.origin.clone())
     }

@@ -96,6 +96,8 @@ pub struct Nginx {
     pub reads_content: bool,
     /// Something may refer to a variable about the members that were asked.
     pub reads_attempts: bool,
+    /// Something refers to `$connections_active` or its kin.
+    pub reads_counts: bool,
     /// Something may refer to fields of responses.
     pub reads_responses: bool,
     /// The client's address is settled when the server is known, or the location.

@@ -28,6 +28,8 @@ const BODY_BYTES_MAX: u64 = 1 << 20;
 const RANGES_MAX: u32 = 2_000;
 /// Default of `mp4_max_buffer_size`.
 const MP4_INDEX_BYTES_MAX: u64 = 10 << 20;
+/// Statuses of responses that are compressed.
+const COMPRESSED_STATUSES: [u16; 3] = [200, 403, 404];
 /// Default of `gzip_min_length`.
 const GZIP_BYTES_MIN: u64 = 20;
 
@@ -49,7 +51,7 @@ pub fn settings(conf: &LocationConf) -> Settings {
         },
         ..Settings::default()
     };
-    settings.throttle.out_connection = rate(&conf.core);
+    settings.throttle.out_by_seconds = rate(&conf.core);
     settings
 }
 
@@ -74,6 +76,7 @@ fn webdav(conf: &HandlersConf) -> Option<Arc<WebDav>> {
             is_on: true,
             file_mode: Some(conf.dav_mode.unwrap_or(0o600)),
             is_any_port_ours: true,
+            keeps_times: true,
             ..WebDav::default()
         })
     })
@@ -162,6 +165,7 @@ fn compression(conf: &CompressionConf) -> Compression {
         types,
         even_if_larger: true,
         errors: true,
+        statuses: &COMPRESSED_STATUSES,
         tags: CodedTags::Level,
         ..default
     }

@@ -288,6 +288,8 @@ pub struct Variables {
     pub reads_content: bool,
     /// Something refers to a variable about the members that were asked.
     pub reads_attempts: bool,
+    /// Something refers to `$connections_active` or its kin.
+    pub reads_counts: bool,
     /// Something refers to fields of responses.
     pub reads_responses: bool,
     /// Something refers to `$tcpinfo_rtt` or its kin.
@@ -308,6 +310,19 @@ impl Builtin {
                 | Builtin::UpstreamBytesSent
                 | Builtin::UpstreamBytesReceived
                 | Builtin::UpstreamLastServerName
+        )
+    }
+}
+
+impl Builtin {
+    /// True for `$connections_active` and its kin.
+    pub fn is_of_counts(self) -> bool {
+        matches!(
+            self,
+            Builtin::ConnectionsActive
+                | Builtin::ConnectionsReading
+                | Builtin::ConnectionsWriting
+                | Builtin::ConnectionsWaiting
         )
     }
 }
@@ -336,6 +351,7 @@ impl Variables {
         if let Some(Variable::Builtin(builtin)) = known {
             self.reads_content |= builtin == Builtin::RequestBody;
             self.reads_attempts |= builtin.is_of_attempts();
+            self.reads_counts |= builtin.is_of_counts();
         }
         self.reads_responses |= matches!(
             known,

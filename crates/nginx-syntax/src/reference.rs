@@ -158,7 +158,14 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 - `dav_methods` and `proxy_store` write no file through a symbolic link out of the root; `dav_methods`
   asks the location of a destination for permission, and an upload without its directory gets 409.
 - MP4 files with a `start` or an `end` have the samples that nginx's have, and an index of their own form.
-  `limit_rate` lets at least 4 KiB pass at a time.
+- `limit_rate` counts the content of a response, and not its head.
+- A client that ends its side of a connection has left where an upstream is silent, as in nginx; a response
+  that is here goes on to it. Requests whose response a cache may take go on without their client.
+- `gzip` compresses for `Accept-Encoding: *` and `x-gzip`, too; `gunzip` and `gzip_static` read the field as
+  nginx does. `Vary` is sent for every file that others may get compressed. A `304` of `return` tells no length.
+- Responses of upstreams whose length or framing can be read in two ways get 502, as later versions of nginx
+  answer them; those with a field that is none, too. Blanks behind the size of a chunk, and lines that end with
+  a bare LF, are accepted.
 - A COPY or MOVE within its own folder, and onto itself, is refused; `Depth: 0` copies a folder without
   what is in it. `dav_methods` makes an empty file of a PUT without content.
 - `source_charset` has no variables. Content is converted after `sub_filter` and before SSI.

@@ -9,6 +9,7 @@
 //! Out of scope: the filters themselves (`saker-content-filters`, `ssi`).
 
 use crate::{
+    accept_gzip::takes_gzip,
     charset::{self, Converter},
     request::Request,
     slice, ssi,
@@ -21,10 +22,7 @@ use saker_content_filters::{
     made::{Made, Out},
     transform_response,
 };
-use saker_http::{
-    KnownField, Status,
-    content_coding::{AcceptedCodings, Coding},
-};
+use saker_http::Status;
 use saker_nginx_model::{Text, modules::filters::Types};
 use saker_pipeline::{Body, BodyError, BodyStream, Exchange, Filter, LocalFuture, Response};
 use std::sync::Arc;
@@ -69,6 +67,8 @@ fn changes(state: &State) -> bool {
 /// The changes of a response.
 struct Work {
     gunzip: bool,
+    /// Other clients get the content with another coding.
+    varies: bool,
     literals: Vec<Literal>,
     once: bool,
     before: Vec<u8>,
@@ -84,7 +84,9 @@ struct Work {
 pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response) {
     slice::apply(filters, exchange, response);
     let is_changed = exchange.extensions.get::<State>();
-    if !is_changed.is_some_and(changes) || response.tunnel.is_some() {
+    let overriding = charset::overriding(exchange);
+    let is_changed = is_changed.is_some_and(changes) || overriding.is_some();
+    if !is_changed || response.tunnel.is_some() {
         return;
     }
     let planned = Request::run(exchange, &filters.nginx, &filters.watcher, |request| {
@@ -97,7 +99,11 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
             let named = named.map(|text| request.text(text));
             let named = named.map(|name| String::from_utf8_lossy(&name).into_owned());
             let maps = &request.nginx.tables.charsets;
-            work.charset = charset::plan(conf, named.as_deref(), maps, response, is_upstreams);
+            let names = charset::Names {
+                named: named.as_deref(),
+                overriding: overriding.as_deref(),
+            };
+            work.charset = charset::plan(conf, names, maps, response, is_upstreams);
         }
         if response.fields().has("Content-Encoding") && !work.gunzip {
             work.charset = None;
@@ -116,18 +122,17 @@ fn plan(request: &mut Request<'_>, response: &Response) -> Work {
     let media_type = media_type(fields.first("Content-Type").unwrap_or_default());
     let is_main = !request.state.is_subrequest;
     let coding = fields.first("Content-Encoding");
-    let accepted = AcceptedCodings::of(request.exchange.head.view());
-    let has_list = request.exchange.head.view().has(KnownField::AcceptEncoding);
-    let takes_gzip = has_list && accepted.best(&[Coding::Gzip]) == Some(Coding::Gzip);
-    let gunzip = conf.gunzip == Some(true)
-        && coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"))
-        && !takes_gzip;
+    let accepted = request.exchange.head.view().first("accept-encoding");
+    let may_gunzip = conf.gunzip == Some(true)
+        && coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
+    let gunzip = may_gunzip && !accepted.is_some_and(takes_gzip);
     let has_content =
         !response.status.forbids_content() && response.status != Status::PARTIAL_CONTENT;
     // What is encoded passes unchanged; its fields change all the same.
     let is_readable = coding.is_none() || gunzip;
     let mut work = Work {
         gunzip,
+        varies: may_gunzip && location.conf.clients.varies == Some(true),
         literals: Vec::new(),
         once: conf.sub_once != Some(false),
         before: Vec::new(),
@@ -194,6 +199,9 @@ fn is_for(types: &Types, media_type: &str) -> bool {
 }
 
 fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response, work: Work) {
+    if work.varies {
+        response.fields_mut().add_token("Vary", "Accept-Encoding");
+    }
     if work.gunzip {
         response.fields_mut().remove("Content-Encoding");
         inflate::filter_response(response, INFLATE);
@@ -216,7 +224,7 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
         let source = as_stream(std::mem::take(&mut response.body));
         let page = ssi::Page::new(
             filters.clone(),
-            subrequest::copy(exchange),
+            subrequest::of_content(exchange),
             terms,
             |filters, origin, uri| Box::pin(included(filters, origin, uri)),
         );
@@ -225,7 +233,7 @@ fn carry_out(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     }
     if has_additions {
         let source = as_stream(std::mem::take(&mut response.body));
-        let origin = subrequest::copy(exchange);
+        let origin = subrequest::of_content(exchange);
         let (filters, uris) = (filters.clone(), (work.before, work.after));
         let made = Made::by(|out| add(filters, origin, source, uris, out));
         response.body = Body::Stream(Box::new(made));

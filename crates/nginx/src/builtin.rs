@@ -40,6 +40,9 @@ impl<'r> From<Option<&'r [u8]>> for Held<'r> {
     }
 }
 
+/// Length of `http://i.ru`: shorter referrers are none of sites.
+const REFERER_BYTES_MIN: usize = 11;
+
 impl Request<'_> {
     /// Returns the value of a variable that needs no memory.
     pub fn held(&mut self, builtin: Builtin) -> Held<'_> {
@@ -256,8 +259,22 @@ impl Request<'_> {
             }
             Builtin::SliceRange => self.slice_range(),
             Builtin::Pipe => Some(b".".to_vec()),
+            count if count.is_of_counts() => self.connections(count),
             _ => self.of_client(builtin),
         }
+    }
+
+    /// Connections of all workers at this moment.
+    fn connections(&mut self, builtin: Builtin) -> Option<Vec<u8>> {
+        self.depends_on_request();
+        let counts = self.state.count.as_ref()?().with_this_request();
+        let number = match builtin {
+            Builtin::ConnectionsActive => counts.open,
+            Builtin::ConnectionsReading => counts.reading,
+            Builtin::ConnectionsWriting => counts.busy,
+            _ => counts.waiting(),
+        };
+        Some(number.to_string().into_bytes())
     }
 
     /// Values about the client, its connection, and its request as a whole.
@@ -468,7 +485,9 @@ impl Request<'_> {
             let (start, rest) = value.split_at_checked(scheme.len())?;
             start.eq_ignore_ascii_case(scheme).then_some(rest)
         });
-        let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+        // Shorter ones name no host of any length, as nginx sees it.
+        let is_long = value.len() >= REFERER_BYTES_MIN;
+        let Some(rest) = rest.filter(|rest| is_long && !rest.is_empty()) else {
             return !referers.blocked;
         };
         let end = rest.iter().position(|byte| *byte == b'/');

@@ -5,6 +5,7 @@
 //! Content with a coding is not converted.
 //! Out of scope: the charset of files that are sent as they are (`saker-nginx-model`).
 
+use crate::state::State;
 use saker_content_filters::Transform;
 use saker_nginx_model::{
     conf::LocationConf,
@@ -13,7 +14,7 @@ use saker_nginx_model::{
         compression::CompressionConf,
     },
 };
-use saker_pipeline::{BodyError, Response};
+use saker_pipeline::{BodyError, Exchange, Response};
 use std::sync::Arc;
 
 /// Returns true if responses of the location may get a charset, or be converted.
@@ -42,15 +43,46 @@ pub struct Converter {
     begun: Vec<u8>,
 }
 
-/// Gives a response its charset, and returns the conversion that it needs. `named`: the charset, where
-/// its name has variables; `is_upstreams`: an upstream has said its type.
+/// Names of charsets that a request's responses get.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// That of the location, where it has variables.
+    pub named: Option<&'a str>,
+    /// That of the upstream (`X-Accel-Charset`).
+    pub overriding: Option<&'a str>,
+}
+
+/// Returns the charset that an upstream has asked for, where it is followed.
+pub fn overriding(exchange: &Exchange) -> Option<String> {
+    let name = exchange.upstream.left_fields.as_ref()?;
+    let name = name.first("X-Accel-Charset")?.trim_ascii();
+    let state = exchange.extensions.get::<State>()?;
+    let upstreams = &state.location.conf.upstreams;
+    let conf = upstreams.of(upstreams.pass.as_ref()?.gateway);
+    let ignored = conf.ignored.as_deref().unwrap_or_default();
+    let is_ignored = |ignored: &[Box<str>]| {
+        let mut names = ignored.iter();
+        names.any(|name| name.eq_ignore_ascii_case("X-Accel-Charset"))
+    };
+    let is_followed = exchange.upstream.is_answered_by_program
+        && !is_ignored(ignored)
+        && saker_http::chars::is_token(name);
+    is_followed.then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Gives a response its charset, and returns the conversion that it needs. `is_upstreams`: an upstream
+/// has said its type.
 pub fn plan(
     conf: &CompressionConf,
-    named: Option<&str>,
+    names: Names<'_>,
     maps: &[Arc<CharsetMap>],
     response: &mut Response,
     is_upstreams: bool,
 ) -> Option<Converter> {
+    if let Some(to) = names.overriding {
+        return override_charset(conf, to, maps, response);
+    }
+    let named = names.named;
     let fixed = conf.charset.as_ref().and_then(Option::as_deref);
     let to = named.or(fixed).filter(|name| !name.is_empty())?;
     let value = response.fields().first("Content-Type")?;
@@ -59,6 +91,8 @@ pub fn plan(
     let from = match charset.filter(|_| is_upstreams) {
         // It stays, unless it is the source of a conversion.
         Some(_) if conf.overrides_charset != Some(true) => return None,
+        // So does one that there is no way from.
+        Some(charset) if !is_convertible(maps, charset, to) => return None,
         Some(charset) => Some(charset.to_ascii_lowercase()),
         None if named.is_some() && charset.is_some() => return None,
         None if (is_upstreams || named.is_some()) && !conf.has_charset(bare) => return None,
@@ -82,6 +116,49 @@ pub fn plan(
         map: Arc::clone(map),
         from: from.into(),
         to: to.into(),
+        begun: Vec::new(),
+    })
+}
+
+/// True if content of one charset can be given as another one.
+fn is_convertible(maps: &[Arc<CharsetMap>], from: &str, to: &str) -> bool {
+    let (from, to) = (from.to_ascii_lowercase(), to.to_ascii_lowercase());
+    from == to || maps.iter().any(|map| map.conversion(&from, &to).is_some())
+}
+
+/// Gives a response the charset that its upstream has asked for. As in nginx, content that has another
+/// charset already is converted, or stays as it is.
+fn override_charset(
+    conf: &CompressionConf,
+    to: &str,
+    maps: &[Arc<CharsetMap>],
+    response: &mut Response,
+) -> Option<Converter> {
+    let value = response.fields().first("Content-Type")?;
+    let value = String::from_utf8_lossy(value).into_owned();
+    let (bare, charset) = split(&value);
+    let source = || conf.source_charset.clone().flatten();
+    let from = charset.map(Box::from).or_else(source);
+    let (from, to_lower) = (
+        from.map(|name| name.to_ascii_lowercase()),
+        to.to_ascii_lowercase(),
+    );
+    let map = from.as_ref().and_then(|from| {
+        let mut maps = maps.iter();
+        maps.find(|map| map.conversion(from, &to_lower).is_some())
+    });
+    let is_other = from.as_ref().is_some_and(|from| *from != to_lower);
+    if charset.is_some() && is_other && map.is_none() {
+        return None;
+    }
+    let value = format!("{bare}; charset={to}");
+    response
+        .fields_mut()
+        .set("Content-Type", value.into_bytes());
+    Some(Converter {
+        map: Arc::clone(map?),
+        from: from?.into(),
+        to: to_lower.into(),
         begun: Vec::new(),
     })
 }

@@ -352,8 +352,11 @@ fn folder(request: &mut Request<'_>, mapped: Mapped) -> Content {
         return Content::Listing(autoindex::Wanted::new(request, &mapped));
     }
     keep(request);
-    let name = shown(&mapped.filename());
-    let text = format!("directory index of \"{name}\" is forbidden");
+    let mut name = mapped.filename();
+    if !name.ends_with(b"/") {
+        name.push(b'/');
+    }
+    let text = format!("directory index of \"{}\" is forbidden", shown(&name));
     request.log(&message::NGINX_LISTING_REFUSED, Level::Error, text);
     answer(Status::FORBIDDEN)
 }

@@ -5,15 +5,16 @@
 //! all codings and keeps what it chose; this is for those that it does not know, and for `always`.
 //! Out of scope: the conditions of a request (`gzip`).
 
-use crate::{files, pages, request::Request, response};
+use crate::{accept_gzip::takes_gzip, files, pages, request::Request, response};
 use saker_files::Kind;
-use saker_http::{
-    Method,
-    content_coding::{AcceptedCodings, Coding},
-};
+use saker_http::Method;
 use saker_nginx_model::modules::compression::StaticFiles;
 use saker_pipeline::Mapped;
 use std::sync::Arc;
+
+fn compression_varies(request: &Request<'_>) -> bool {
+    request.state.location.conf.clients.varies == Some(true)
+}
 
 /// Returns the compressed file of a path, if the request gets it.
 pub fn file(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
@@ -34,11 +35,16 @@ pub fn file(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
         return None;
     }
     request.depends_on_request();
-    let accepted = AcceptedCodings::of(request.exchange.head.view());
-    let is_wanted = accepted.quality(Coding::Gzip) > 0 && !request.state.lacks_gzip;
+    let accepted = request.exchange.head.view().first("accept-encoding");
+    let is_wanted = accepted.is_some_and(takes_gzip) && !request.state.lacks_gzip;
     if mode == StaticFiles::On && !is_wanted {
+        if compression_varies(request) {
+            // Others get the compressed file.
+            response::be_uncompressed(request);
+        }
         return None;
     }
-    response::be_compressed(request, &compression.with_charset(&media_type));
+    let varies = mode == StaticFiles::On;
+    response::be_compressed(request, &compression.with_charset(&media_type), varies);
     Some(mapped)
 }

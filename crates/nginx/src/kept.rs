@@ -37,6 +37,15 @@ macro_rules! none {
     ($($part:ident)*) => { $($part.is_none())&&* };
 }
 
+/// True if an upstream answers the location's requests, and nothing counts them.
+fn asks_upstream(location: &Location) -> bool {
+    let conf = &location.conf;
+    location.proxied.is_some()
+        && conf.upstreams.pass.is_some()
+        && conf.limits.requests.is_none()
+        && conf.limits.connections.is_none()
+}
+
 /// Returns the state, unless it has something of the request besides server and location, and how
 /// rules have led there.
 pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
@@ -77,22 +86,18 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         user_id_set,
         is_client_settled,
         began_ns: _,
+        count: _,
         depth,
     } = state;
-    let conf = &location.conf;
     let is_of_all = captures
         .as_ref()
         .is_none_or(|(subject, _)| is_of_decision(exchange, subject));
-    let is_to_upstream = location.proxied.is_some()
-        && conf.upstreams.pass.is_some()
-        && conf.limits.requests.is_none()
-        && conf.limits.connections.is_none();
     let has_any = any!(has_error_page requests_limited connections_limited
         wants_response wants_content is_subrequest is_forwarded has_failed is_client_settled is_last);
     let is_plain = error_fields.is_empty()
         && none!(named error_status limit_rate response content body_file auth_answer upstream found
             slice limit_req_status limit_conn_status user_id_got user_id_set);
-    (is_of_all && is_to_upstream && *depth == 0 && !has_any && is_plain).then(|| {
+    (is_of_all && asks_upstream(location) && *depth == 0 && !has_any && is_plain).then(|| {
         Rc::new(Kept {
             server: Arc::clone(server),
             location: Arc::clone(location),

@@ -12,6 +12,7 @@
 #[cfg(test)]
 extern crate self as saker_nginx;
 
+mod accept_gzip;
 mod access;
 mod auth_request;
 mod autoindex;

@@ -51,8 +51,20 @@ pub fn reason(status: Status) -> Option<&'static str> {
         302 => Some("Moved Temporarily"),
         // The page has other words.
         401 => None,
-        // Statuses without a phrase have none.
-        _ if status.reason() == "Unknown" => Some(""),
+        // Statuses that it has no phrase for.
+        ..200
+        | 203
+        | 205
+        | 207..=299
+        | 305
+        | 306
+        | 309..=399
+        | 407
+        | 417..=420
+        | 422..=428
+        | 430..=499
+        | 506
+        | 508.. => Some(""),
         _ => title(status)?
             .get(4..)
             .filter(|words| *words != status.reason()),
@@ -106,6 +118,7 @@ pub fn returned(
 ) -> Response {
     let mut response = Response::new(status);
     let text = match text {
+        None if status == Status::NOT_MODIFIED => Vec::new(),
         None if status.is_success() && !status.forbids_content() => Vec::new(),
         None => return response,
         Some(text) => text,
@@ -114,7 +127,7 @@ pub fn returned(
         response.fields_mut().set("Location", field_value(&text));
         return response;
     }
-    if status.forbids_content() {
+    if status.forbids_content() && status != Status::NOT_MODIFIED {
         return response;
     }
     let media_type = media_type(conf, path);
@@ -123,7 +136,7 @@ pub fn returned(
         let fields = response.fields_mut();
         fields.set("Content-Type", value.into_bytes());
     }
-    if !text.is_empty() {
+    if !text.is_empty() && !status.forbids_content() {
         response.body = Body::Memory(Chunk::from(text));
     }
     response

@@ -276,6 +276,7 @@ fn upstream(
     if let Some(upstream) = proxied.upstream.as_ref().filter(|_| !proxied.is_resolved) {
         let target = target(request, proxied.uri.as_deref(), false);
         let upstream = Arc::clone(upstream);
+        let upstream = with_identity(request, caches, upstream, conf);
         return Some((from_local(request, upstream, conf), target));
     }
     let text = request.text(&proxied.text);
@@ -294,7 +295,46 @@ fn upstream(
     })?;
     let is_evaluated = proxied.upstream.is_none();
     let target = target(request, url.uri, is_evaluated);
+    let upstream = with_identity(request, caches, upstream, conf);
     Some((from_local(request, upstream, conf), target))
+}
+
+/// Servers are shown a certificate that depends on the request. Without one there is none.
+fn with_identity(
+    request: &mut Request<'_>,
+    caches: &Caches,
+    upstream: Arc<Upstream>,
+    conf: &UpstreamConf,
+) -> Arc<Upstream> {
+    let Some((certificate, key)) = conf.identity() else {
+        return upstream;
+    };
+    if certificate.plain().is_some() && key.plain().is_some() {
+        return upstream;
+    }
+    let [certificate, key] =
+        [certificate, key].map(|text| String::from_utf8_lossy(&request.text(text)).into_owned());
+    if certificate.is_empty() || key.is_empty() {
+        return upstream;
+    }
+    let found = request.state.found.clone().unwrap_or_default();
+    let owner = Arc::as_ptr(&request.state.location) as usize;
+    // Paths have no zero bytes.
+    let target = format!("{}\0{certificate}\0{key}", upstream.name);
+    let prefix = &request.nginx.conf_prefix;
+    let identity = (prefix.join(&certificate), prefix.join(&key));
+    let made = caches.upstreams.get(owner, &target, &found, || {
+        let mut upstream = Upstream::clone(&upstream);
+        for member in &mut upstream.members {
+            let mut backend = Backend::clone(&member.backend);
+            if let Some(tls) = &mut backend.tls {
+                tls.identity = Some(identity.clone());
+            }
+            member.backend = Arc::new(backend);
+        }
+        Some(upstream)
+    });
+    made.unwrap_or(upstream)
 }
 
 /// Connections leave from an address that depends on the request. One that is none is not used.

@@ -113,9 +113,23 @@ fn additions_ahead(request: &mut Request<'_>) -> Additions {
     additions
 }
 
+/// Gives the response that follows the field of a file that others get compressed.
+pub fn be_uncompressed(request: &mut Request<'_>) {
+    request.state.lacks_gzip = true;
+    if request.state.wants_response {
+        return;
+    }
+    let additions = additions_ahead(request);
+    request.exchange.cache.head_edits = Some(Rc::new(FileEdits {
+        location: Arc::clone(&request.state.location),
+        additions,
+        compressed: None,
+    }));
+}
+
 /// Gives the response that follows the fields of a compressed file. It has no ranges, and nothing
-/// compresses it again.
-pub fn be_compressed(request: &mut Request<'_>, media_type: &str) {
+/// compresses it again. `varies`: other clients get another file.
+pub fn be_compressed(request: &mut Request<'_>, media_type: &str, varies: bool) {
     let location = Arc::clone(&request.state.location);
     let mut settings = saker_config::model::Settings::clone(&request.exchange.routing.settings);
     settings.compression.codings.clear();
@@ -125,7 +139,7 @@ pub fn be_compressed(request: &mut Request<'_>, media_type: &str) {
         true => Additions::default(),
         false => additions_ahead(request),
     };
-    if location.conf.clients.varies == Some(true) && !request.state.lacks_gzip {
+    if varies && location.conf.clients.varies == Some(true) && !request.state.lacks_gzip {
         let value = b"Accept-Encoding"[..].into();
         additions.added.push(("Vary".into(), value, true));
     }
@@ -152,7 +166,7 @@ fn limit_rate(
     let after = location.conf.core.limit_rate_after.as_ref();
     let after = after.and_then(|text| saker_nginx_model::values::size(text.plain()?));
     let mut settings = Settings::clone(&request.exchange.routing.settings);
-    settings.throttle.out_connection = (rate > 0).then(|| Rate {
+    settings.throttle.out_by_seconds = (rate > 0).then(|| Rate {
         bytes_per_s: rate,
         burst_bytes: rate,
         after_bytes: after.unwrap_or(0),

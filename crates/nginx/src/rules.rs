@@ -28,12 +28,15 @@ use saker_files::Watcher;
 use saker_http::Status;
 use saker_nginx_model::Nginx;
 use saker_page_cache::keyed::CacheZone;
-use saker_pipeline::{Exchange, Generation, KeptRules, Response, Rules, Services, Step, Verdict};
+use saker_pipeline::{
+    ClientAbort, Exchange, Generation, KeptRules, Response, Rules, Services, Step, Verdict,
+};
 use std::{
     cell::RefCell,
     path::PathBuf,
     rc::{Rc, Weak},
     sync::Arc,
+    time::Duration,
 };
 
 /// The front end of a generation: the configuration, and what all workers share.
@@ -60,6 +63,14 @@ impl FrontEnd {
         let streams = Arc::clone(&self.streams);
         (!streams.is_empty()).then_some(NginxStreamRules(streams))
     }
+}
+
+/// Holds a request back, unless its client leaves.
+async fn hold(exchange: &Exchange, delay: Duration) {
+    let abort = Rc::clone(&exchange.upstream.client_abort);
+    let before = abort.replace(ClientAbort::EndOfStreamInDelay);
+    tokio::time::sleep(delay).await;
+    abort.set(before);
 }
 
 /// The rules of nginx configurations, on one worker.
@@ -119,6 +130,11 @@ impl NginxRules {
         exchange: &mut Exchange,
         step: impl FnOnce(&mut Request<'_>) -> R,
     ) -> Option<R> {
+        if self.front_end.nginx.reads_counts
+            && let Some(state) = exchange.extensions.get_mut::<State>()
+        {
+            state.count = Some(Rc::clone(&self.count));
+        }
         Request::run(exchange, &self.front_end.nginx, &self.watcher, step)
     }
 
@@ -188,7 +204,7 @@ impl NginxRules {
             match access {
                 Access::Decided(verdict) => {
                     if let Some(delay) = access::delay(exchange, &verdict) {
-                        tokio::time::sleep(delay).await;
+                        hold(exchange, delay).await;
                     }
                     return verdict;
                 }
@@ -231,7 +247,7 @@ impl Rules for NginxRules {
             Some(Err(status)) => Verdict::Answer(Response::new(status)).into(),
             Some(Ok(None)) => Step::PASS,
             Some(Ok(Some(delay))) => Step::Pending(Box::pin(async move {
-                tokio::time::sleep(delay).await;
+                hold(exchange, delay).await;
                 Verdict::Pass
             })),
         }
@@ -242,7 +258,7 @@ impl Rules for NginxRules {
             Access::Decided(verdict) => match access::delay(exchange, &verdict) {
                 None => verdict.into(),
                 Some(delay) => Step::Pending(Box::pin(async move {
-                    tokio::time::sleep(delay).await;
+                    hold(exchange, delay).await;
                     verdict
                 })),
             },

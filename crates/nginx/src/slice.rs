@@ -7,6 +7,7 @@
 
 use crate::{
     force_ranges::{Part, validators},
+    pages,
     request::Request,
     state::{Slice, State},
     store::Stored,
@@ -105,7 +106,12 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
     }
     let (from, end) = match outcome {
         RangeOutcome::Unsatisfiable => {
-            *response = Response::new(Status::RANGE_NOT_SATISFIABLE);
+            let location = exchange.extensions.get::<State>();
+            let location = location.map(|state| &*state.location);
+            let status = Status::RANGE_NOT_SATISFIABLE;
+            *response = pages::page(Response::new(status), location, "Saker");
+            let words = pages::reason(status).unwrap_or_default();
+            response.reason = Some(Box::new((status, words.as_bytes().into())));
             let value = format!("bytes */{total}").into_bytes();
             response.fields_mut().set("Content-Range", value);
             return;
@@ -121,10 +127,11 @@ pub fn apply(filters: &Filters, exchange: &mut Exchange, response: &mut Response
             (0, total)
         }
     };
+    response.reason = None;
     let tag = response.fields().first("ETag").map(<[u8]>::to_vec);
     let slices = Slices {
         filters: filters.clone(),
-        origin: subrequest::copy(exchange),
+        origin: subrequest::of_content(exchange),
         slice,
         total,
         tag,

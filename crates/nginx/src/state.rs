@@ -3,6 +3,7 @@
 //! Called by: everything in this crate.
 //! Caveat: an internal redirect keeps variables, and forgets the location.
 
+use crate::stub_status::Count;
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server, modules::resolver::Found};
@@ -113,6 +114,8 @@ pub struct State {
     pub is_client_settled: bool,
     /// The time of its head, by the monotonic clock.
     pub began_ns: u64,
+    /// The numbers of connections, where a variable may ask for them.
+    pub count: Option<Count>,
     /// Nesting of maps in evaluation.
     pub depth: u8,
 }
@@ -155,6 +158,7 @@ impl State {
             user_id_set: None,
             is_client_settled: false,
             began_ns: saker_net::clock::monotonic_ns(),
+            count: None,
             depth: 0,
         }
     }

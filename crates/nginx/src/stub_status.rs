@@ -15,6 +15,24 @@ pub struct ServerCounts {
     pub requests: u64,
     /// Requests that are being answered.
     pub busy: u64,
+    /// Connections whose request has begun to come.
+    pub reading: u64,
+}
+
+impl ServerCounts {
+    /// The request that asks is being answered, on a connection that is open.
+    pub fn with_this_request(self) -> ServerCounts {
+        ServerCounts {
+            open: self.open.max(1),
+            busy: self.busy.max(1),
+            ..self
+        }
+    }
+
+    /// Connections on which nothing happens.
+    pub fn waiting(self) -> u64 {
+        self.open.saturating_sub(self.busy + self.reading)
+    }
 }
 
 /// Returns the numbers of all workers.
@@ -22,18 +40,18 @@ pub type Count = Rc<dyn Fn() -> ServerCounts>;
 
 /// Returns the page.
 pub fn respond(counts: ServerCounts) -> Response {
+    let counts = counts.with_this_request();
+    let waiting = counts.waiting();
     let ServerCounts {
         accepted,
         open,
         requests,
         busy,
+        reading,
     } = counts;
-    // The request for this page is being answered, on a connection that is open.
-    let (open, busy) = (open.max(1), busy.max(1));
-    let waiting = open.saturating_sub(busy);
     let text = format!(
         "Active connections: {open} \nserver accepts handled requests\n {accepted} {accepted} \
-         {requests} \nReading: 0 Writing: {busy} Waiting: {waiting} \n"
+         {requests} \nReading: {reading} Writing: {busy} Waiting: {waiting} \n"
     );
     let mut response = Response::new(Status::OK);
     response
@@ -54,13 +72,14 @@ mod tests {
             open: 3,
             requests: 9,
             busy: 1,
+            reading: 1,
         });
         let Body::Memory(chunk) = &response.body else {
             panic!("the page is in memory")
         };
         let text = String::from_utf8_lossy(chunk.bytes()).into_owned();
         let expected = "Active connections: 3 \nserver accepts handled requests\n 7 7 9 \n\
-                        Reading: 0 Writing: 1 Waiting: 2 \n";
+                        Reading: 1 Writing: 1 Waiting: 1 \n";
         assert_eq!(text, expected);
     }
 }

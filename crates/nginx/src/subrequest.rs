@@ -75,6 +75,9 @@ pub fn inner(
         exchange.now,
     );
     inner.host.clone_from(&exchange.host);
+    inner.log.subrequest = Some(path.as_slice().into());
+    // The client of both is one.
+    inner.upstream.client_abort = Rc::clone(&exchange.upstream.client_abort);
     (inner.path, inner.query) = (path, query);
     inner.routing.site_index = exchange.routing.site_index;
     inner.routing.scripts_by_name = false;
@@ -105,8 +108,22 @@ pub fn copy(exchange: &Exchange) -> Exchange {
     copy
 }
 
+/// The same for parts of the content, which end with their client.
+pub fn of_content(exchange: &Exchange) -> Exchange {
+    let mut copy = copy(exchange);
+    copy.upstream.client_abort = Rc::clone(&exchange.upstream.client_abort);
+    copy
+}
+
 /// Returns the response of a subrequest; an error has a page.
 pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
+    let abort = inner.upstream.client_abort.get();
+    let response = answer_inner(inner, services).await;
+    inner.upstream.client_abort.set(abort);
+    response
+}
+
+async fn answer_inner(inner: &mut Exchange, services: &Services) -> Response {
     let mut response = match phases::run_subrequest(inner, services).await {
         Some(response) => response,
         None => phases::subrequest_content(inner, services).await,

@@ -166,6 +166,15 @@ pub trait BodyStream {
     /// Lets the producer read ahead, within its limits, while the receiver is blocked. It wakes
     /// `cx` when it can make progress.
     fn read_ahead(&mut self, _cx: &mut Context<'_>) {}
+
+    /// Returns true if what is here must not wait for what follows: over HTTP/1, the head is sent
+    /// before there is content.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
+    /// Tells the producer that the client has left, so that the rest is not read.
+    fn client_left(&mut self) {}
 }
 
 /// Why a body ended early.

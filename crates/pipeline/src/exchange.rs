@@ -65,7 +65,7 @@ impl Exchange {
             environment: Environment::default(),
             extensions: Extensions::default(),
             routing: RoutingState::new(site),
-            upstream: UpstreamState::new(shared.outlives_client),
+            upstream: UpstreamState::new(shared.client_abort),
             access: AccessState::default(),
             limits: LimitState::default(),
             log: LogState::new(shared.log_id),
@@ -80,7 +80,7 @@ impl Exchange {
             return;
         };
         let parts = SharedParts {
-            outlives_client: Rc::clone(&exchange.upstream.outlives_client),
+            client_abort: Rc::clone(&exchange.upstream.client_abort),
             log_id: Rc::clone(&exchange.log.id),
             texts: (
                 std::mem::take(&mut exchange.host),

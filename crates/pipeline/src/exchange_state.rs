@@ -131,13 +131,38 @@ impl RoutingState {
     }
 }
 
+/// An event at the client's end of the connection that ends its request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAbort {
+    /// A connection closed in both directions: a client may end its side and wait for the response
+    /// (RFC 9112 section 9.6).
+    #[default]
+    Hangup,
+    /// The end of the client's stream as well, as in nginx while an upstream is asked.
+    EndOfStream,
+    /// The same, while the request is held back.
+    EndOfStreamInDelay,
+    /// None: a feature has started work that must not be interrupted, so that the response is
+    /// completed without a client, too.
+    Ignored,
+}
+
+impl ClientAbort {
+    /// Returns true if the end of the client's stream is enough.
+    pub fn takes_end_of_stream(self) -> bool {
+        matches!(
+            self,
+            ClientAbort::EndOfStream | ClientAbort::EndOfStreamInDelay
+        )
+    }
+}
+
 /// The upstream request and its outcome.
 pub struct UpstreamState {
     /// The upstream request to carry out, chosen by rules or by a handler.
     pub call: Option<Box<UpstreamRequest>>,
-    /// The response is completed even if the client disconnects, because a feature has started work
-    /// that must not be interrupted. Shared with the driver.
-    pub outlives_client: Rc<Cell<bool>>,
+    /// The event that counts as an abort by the client. Shared with the driver.
+    pub client_abort: Rc<Cell<ClientAbort>>,
     /// Receives interim responses; present if the client's protocol has them.
     pub interim: Option<Rc<dyn InterimSink>>,
     /// The response is from an upstream: its status is content, not an error of this server.
@@ -171,10 +196,10 @@ pub struct UpstreamState {
 }
 
 impl UpstreamState {
-    pub(crate) fn new(outlives_client: Rc<Cell<bool>>) -> UpstreamState {
+    pub(crate) fn new(client_abort: Rc<Cell<ClientAbort>>) -> UpstreamState {
         UpstreamState {
             call: None,
-            outlives_client,
+            client_abort,
             interim: None,
             is_answered_by_program: false,
             is_replaced: false,
@@ -276,6 +301,8 @@ pub struct LogState {
     pub error_log: Option<Arc<SiteLog>>,
     /// The stream of a multiplexed connection that the client sent the request on.
     pub stream_id: Option<u64>,
+    /// The path of a request inside of the client's, for the error log.
+    pub subrequest: Option<Box<[u8]>>,
 }
 
 impl LogState {
@@ -294,6 +321,7 @@ impl LogState {
             outcome_lines: RefCell::default(),
             error_log: None,
             stream_id: None,
+            subrequest: None,
         }
     }
 }

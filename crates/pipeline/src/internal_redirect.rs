@@ -42,7 +42,13 @@ impl InternalRedirect {
     pub fn lay(self, settings: &mut Arc<Settings>, response: &mut Response) {
         if self.rate.is_some() {
             let mut own = Settings::clone(settings);
-            own.throttle.out_connection = self.rate;
+            // The configuration's own is replaced, but for what is free.
+            let after_bytes = own.throttle.out_by_seconds.map(|rate| rate.after_bytes);
+            own.throttle.out_connection = None;
+            own.throttle.out_by_seconds = self.rate.map(|rate| Rate {
+                after_bytes: after_bytes.unwrap_or(rate.after_bytes),
+                ..rate
+            });
             *settings = Arc::new(own);
         }
         let status = response.status;

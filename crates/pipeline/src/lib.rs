@@ -76,8 +76,8 @@ pub use environment::Environment;
 pub use exchange::Exchange;
 pub use exchange_facts::{ExchangeFacts, Noted, link_policy, local_time};
 pub use exchange_state::{
-    AccessState, CacheState, InterimSink, InterimWriter, LimitState, LogState, RoutingState,
-    TraceStep, UpstreamState, UserClaims,
+    AccessState, CacheState, ClientAbort, InterimSink, InterimWriter, LimitState, LogState,
+    RoutingState, TraceStep, UpstreamState, UserClaims,
 };
 pub use extensions::Extensions;
 pub use generation::{FrontEnd, Generation};

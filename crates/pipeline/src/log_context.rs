@@ -56,6 +56,7 @@ impl LogContext for Exchange {
             }
             ContextItem::Note(name) => self.log.notes.first(name.as_bytes()).map(Cow::Borrowed),
             ContextItem::RequestLine => Some(Cow::Borrowed(self.head.view().start_line())),
+            ContextItem::Subrequest => self.log.subrequest.as_deref().map(Cow::Borrowed),
             ContextItem::SiteName => self.site_name().map(|name| Cow::Borrowed(name.as_bytes())),
             ContextItem::HostName if self.host.is_empty() || self.log.rules.is_canonical => {
                 self.context_item(ContextItem::SiteName)
@@ -85,6 +86,44 @@ pub struct RequestLogContext {
     connection: Rc<LogId>,
     request: Rc<LogId>,
     site: Option<Arc<SiteLog>>,
+    /// Items about the request itself.
+    details: Option<Rc<RequestDetails>>,
+}
+
+#[derive(Debug)]
+struct RequestDetails {
+    start_line: Box<[u8]>,
+    site_name: Option<Box<str>>,
+    subrequest: Option<Box<[u8]>>,
+    upstream: Option<Box<str>>,
+    host: Option<Box<[u8]>>,
+    referrer: Option<Box<[u8]>>,
+}
+
+impl RequestDetails {
+    fn of(exchange: &Exchange) -> RequestDetails {
+        let view = exchange.head.view();
+        RequestDetails {
+            start_line: view.start_line().into(),
+            site_name: exchange.site_name().map(Box::from),
+            subrequest: exchange.log.subrequest.clone(),
+            upstream: None,
+            host: view.first("Host").map(Box::from),
+            referrer: view.first("Referer").map(Box::from),
+        }
+    }
+
+    fn item(&self, asked: ContextItem<'_>) -> Option<&[u8]> {
+        match asked {
+            ContextItem::RequestLine => Some(&self.start_line),
+            ContextItem::SiteName => self.site_name.as_deref().map(str::as_bytes),
+            ContextItem::Subrequest => self.subrequest.as_deref(),
+            ContextItem::Upstream => self.upstream.as_deref().map(str::as_bytes),
+            ContextItem::Field("Host") => self.host.as_deref(),
+            ContextItem::Field("Referer") => self.referrer.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 impl RequestLogContext {
@@ -95,7 +134,18 @@ impl RequestLogContext {
             connection: Rc::default(),
             request: Rc::default(),
             site: None,
+            details: None,
         }
+    }
+}
+
+impl RequestLogContext {
+    /// Adds the upstream that is asked, where the context has the request.
+    pub fn asking(mut self, upstream: String) -> RequestLogContext {
+        if let Some(details) = self.details.as_mut().and_then(Rc::get_mut) {
+            details.upstream = Some(upstream.into());
+        }
+        self
     }
 }
 
@@ -106,7 +156,7 @@ impl LogContext for RequestLogContext {
             ContextItem::ConnectionNumber => Some(Cow::Owned(
                 self.connection.number().to_string().into_bytes(),
             )),
-            _ => None,
+            asked => self.details.as_ref()?.item(asked).map(Cow::Borrowed),
         }
     }
 
@@ -132,6 +182,15 @@ impl Exchange {
             connection: Rc::clone(&client.log_id),
             request: Rc::clone(&self.log.id),
             site,
+            details: None,
+        }
+    }
+
+    /// The same with items about the request itself.
+    pub fn request_log_context(&self) -> RequestLogContext {
+        RequestLogContext {
+            details: Some(Rc::new(RequestDetails::of(self))),
+            ..self.log_context()
         }
     }
 

@@ -6,6 +6,7 @@
 //! the flag and the id that it has. An id that a log line has used is never used again.
 //! Out of scope: heads and read buffers, which have spares of their own.
 
+use crate::ClientAbort;
 use saker_telemetry::error_log::LogId;
 use std::{
     cell::{Cell, RefCell},
@@ -15,8 +16,8 @@ use std::{
 /// Shared parts of one exchange.
 #[derive(Default)]
 pub(crate) struct SharedParts {
-    /// See [`UpstreamState::outlives_client`](crate::UpstreamState::outlives_client).
-    pub outlives_client: Rc<Cell<bool>>,
+    /// See [`UpstreamState::client_abort`](crate::UpstreamState::client_abort).
+    pub client_abort: Rc<Cell<ClientAbort>>,
     pub log_id: Rc<LogId>,
     /// Memory of the host and of the path, both empty.
     pub texts: (Vec<u8>, Vec<u8>),
@@ -50,7 +51,7 @@ impl SharedParts {
                 *text = Vec::new();
             }
         }
-        self.outlives_client.set(false);
+        self.client_abort.set(ClientAbort::default());
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < SPARE_COUNT_MAX {
@@ -60,7 +61,7 @@ impl SharedParts {
     }
 
     fn is_unused(&self) -> bool {
-        Rc::strong_count(&self.outlives_client) == 1
+        Rc::strong_count(&self.client_abort) == 1
             && Rc::strong_count(&self.log_id) == 1
             && self.log_id.text().is_none()
     }
@@ -73,16 +74,20 @@ mod tests {
     #[test]
     fn what_others_hold_is_left_to_them() {
         let first = SharedParts::take();
-        let flag = Rc::as_ptr(&first.outlives_client);
-        first.outlives_client.set(true);
+        let flag = Rc::as_ptr(&first.client_abort);
+        first.client_abort.set(ClientAbort::Ignored);
         first.keep();
         let second = SharedParts::take();
-        assert_eq!(Rc::as_ptr(&second.outlives_client), flag);
-        assert!(!second.outlives_client.get(), "that of another request");
-        let held = Rc::clone(&second.outlives_client);
+        assert_eq!(Rc::as_ptr(&second.client_abort), flag);
+        assert_eq!(
+            second.client_abort.get(),
+            ClientAbort::Hangup,
+            "that of another request"
+        );
+        let held = Rc::clone(&second.client_abort);
         second.keep();
         let third = SharedParts::take();
-        assert_ne!(Rc::as_ptr(&third.outlives_client), Rc::as_ptr(&held));
+        assert_ne!(Rc::as_ptr(&third.client_abort), Rc::as_ptr(&held));
         let id = Rc::clone(&third.log_id);
         third.keep();
         assert!(!Rc::ptr_eq(&SharedParts::take().log_id, &id));

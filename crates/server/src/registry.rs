@@ -201,6 +201,7 @@ fn counts(figures: Rc<dyn Figures>) -> Count {
             open: counts.open,
             requests: counts.requests,
             busy: counts.busy,
+            reading: counts.reading,
         }
     })
 }

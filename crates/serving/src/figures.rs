@@ -78,6 +78,9 @@ impl Figures for LiveFigures {
                 + sum.value(Metric::RequestsHttp2)
                 + sum.value(Metric::RequestsHttp3),
             busy,
+            reading: sum
+                .value(Metric::ConnectionsReading)
+                .min(u64::from(u32::MAX)),
         }
     }
 }

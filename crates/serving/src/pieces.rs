@@ -127,6 +127,18 @@ impl Pieces {
         self
     }
 
+    /// Returns true if what is here must not wait for what follows.
+    pub fn is_prompt(&self) -> bool {
+        matches!(&self.next, Some(Body::Stream(stream)) if stream.is_prompt())
+    }
+
+    /// The client has left.
+    pub fn client_left(&mut self) {
+        if let Some(Body::Stream(stream)) = &mut self.next {
+            stream.client_left();
+        }
+    }
+
     /// Nothing follows the piece.
     pub fn is_last(&self) -> bool {
         self.next.is_none() && self.rest.is_empty()

@@ -18,7 +18,7 @@ mod text;
 pub use crate::syslog::Syslog;
 pub use format::{Format, Formats};
 use log_context::ConnectionContext;
-pub use log_context::{ContextItem, LogContext, LogId, ProcessContext};
+pub use log_context::{ContextItem, LogContext, LogId, ProcessContext, WithUpstream};
 pub use site::{Output, SiteLog};
 pub use target::ErrorLogTarget;
 

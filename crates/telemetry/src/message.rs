@@ -196,6 +196,7 @@ messages! {
         "Nothing, or `SecRuleRemoveById` with the id in the line if the request is legitimate.";
     RULE_REFUSED "SK0419" "modsecurity" Error "ModSecurity denied a request"
         "Nothing, or look for the rules that matched before if the request is legitimate.";
+    CLIENT_LEFT "SK0420" "http" Info "a client left before its response was complete" "Nothing.";
     // 05: files.
     FILE_READ_FAILED "SK0501" "files" Error "cannot read a file"
         "Check the file's permissions and the disk.";

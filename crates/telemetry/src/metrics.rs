@@ -49,6 +49,7 @@ macro_rules! metrics {
 metrics! {
     ConnectionsAccepted Counter "connections_accepted_total" "" "connections" "Connections accepted.";
     ConnectionsOpen Gauge "connections_open" "" "connections" "Connections open now.";
+    ConnectionsReading Gauge "connections_reading" "" "connections" "Connections of HTTP/1 whose request head has begun to arrive.";
     ConnectionsIdle Gauge "connections_idle" "" "connections"
         "Plain HTTP/1 connections that have waited for their clients for more than a quarter of a second.";
     ClosedByServer Counter "connections_closed_total" "reason=\"done\"" "connections" "Connections closed, by reason.";

@@ -20,6 +20,8 @@ pub struct Counts {
     pub requests: u64,
     /// Requests that are being answered.
     pub busy: u64,
+    /// Connections of HTTP/1 whose request has begun to come.
+    pub reading: u64,
 }
 
 /// The server at one moment.

@@ -284,6 +284,9 @@ pub struct Compression {
     pub even_if_larger: bool,
     /// Compresses error pages too.
     pub errors: bool,
+    /// The statuses of responses that are compressed, in place of `errors`; empty: no such list. Set
+    /// by nginx's configuration only.
+    pub statuses: &'static [u16],
     pub tags: CodedTags,
     /// Responses that depend on `Accept-Encoding` say so in `Vary`; off by nginx's configuration
     /// only.
@@ -310,6 +313,7 @@ impl Default for Compression {
             every_type: false,
             even_if_larger: false,
             errors: true,
+            statuses: &[],
             tags: CodedTags::Level,
             varies: true,
             dictionaries: false,

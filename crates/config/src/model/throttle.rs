@@ -58,6 +58,9 @@ pub struct Throttle {
     pub out_site: Option<Rate>,
     /// Rate of one response, set by its content and never by the configuration.
     pub out_response: Option<Rate>,
+    /// Rate of each response by itself, a second's worth for each second that has begun, as nginx
+    /// grants it.
+    pub out_by_seconds: Option<Rate>,
     pub in_connection: Option<Rate>,
     pub in_address: Option<Rate>,
     pub in_site: Option<Rate>,
@@ -120,6 +123,7 @@ impl Throttle {
             || self.out_address.is_some()
             || self.out_site.is_some()
             || self.out_response.is_some()
+            || self.out_by_seconds.is_some()
     }
 
     /// Returns whether any limit on received bytes is set.

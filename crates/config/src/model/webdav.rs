@@ -39,6 +39,9 @@ pub struct WebDav {
     pub types: Option<Arc<dyn ContentTypes>>,
     /// A destination is of this server if its host is the request's, whatever its port (nginx).
     pub is_any_port_ours: bool,
+    /// The `Date` of an upload is the time of its file, and copies have time and permissions of what
+    /// they are made of (nginx).
+    pub keeps_times: bool,
     pub origin: Origin,
 }
 
@@ -95,6 +98,7 @@ impl Default for WebDav {
             file_mode: None,
             types: None,
             is_any_port_ours: false,
+            keeps_times: false,
             origin: Origin::built_in(),
         }
     }

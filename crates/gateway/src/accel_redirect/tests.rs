@@ -49,7 +49,7 @@ fn what_is_for_us_goes_no_further() {
         ("X-LiteSpeed-Location", "/y"),
     ];
     let mut said = head(Status::OK, &lines);
-    let steering = steer(&mut said, &all());
+    let steering = steer(&mut said, &all(), false);
     assert_eq!(steering.order, Some(Order::Accel(b"/a?b".to_vec())));
     assert_eq!(
         (
@@ -73,7 +73,10 @@ fn who_is_not_trusted_says_nothing_to_us() {
     ];
     let mut said = head(Status::OK, &lines);
     assert_eq!(
-        (steer(&mut said, &Trust::default()), said.fields.len()),
+        (
+            steer(&mut said, &Trust::default(), false),
+            said.fields.len()
+        ),
         (Steering::default(), 3)
     );
     let hides = Trust {
@@ -81,7 +84,7 @@ fn who_is_not_trusted_says_nothing_to_us() {
         ..Trust::default()
     };
     assert_eq!(
-        (steer(&mut said, &hides), said.fields.len()),
+        (steer(&mut said, &hides, false), said.fields.len()),
         (Steering::default(), 0)
     );
 }
@@ -100,7 +103,7 @@ fn mod_xsendfile_looks_at_successes_only() {
         let mut said = head(status, &[("X-Sendfile", "/x")]);
         assert_eq!(
             (
-                steer(&mut said, &trust).order.is_some(),
+                steer(&mut said, &trust, false).order.is_some(),
                 said.fields.has("X-Sendfile")
             ),
             (expected, !expected)

@@ -10,7 +10,15 @@ const LIMITS: ChunkLimits = ChunkLimits {
 
 /// Content and trailers, or the reason.
 fn decoded(input: &[u8]) -> Result<(Vec<u8>, Fields), RejectReason> {
-    let (mut decoder, mut content, mut at) = (ChunkedDecoder::new(LIMITS), Vec::new(), 0);
+    decoded_by(ChunkedDecoder::new(LIMITS), input)
+        .map(|(content, decoder)| (content, decoder.into_trailers()))
+}
+
+fn decoded_by(
+    mut decoder: ChunkedDecoder,
+    input: &[u8],
+) -> Result<(Vec<u8>, ChunkedDecoder), RejectReason> {
+    let (mut content, mut at) = (Vec::new(), 0);
     loop {
         match decoder
             .decode(&input[at..])
@@ -27,7 +35,7 @@ fn decoded(input: &[u8]) -> Result<(Vec<u8>, Fields), RejectReason> {
             Decoded::End { consumed } => {
                 assert_eq!(at + consumed, input.len());
                 assert!(decoder.is_done());
-                return Ok((content, decoder.into_trailers()));
+                return Ok((content, decoder));
             }
         }
     }
@@ -200,4 +208,40 @@ fn what_programs_take_for_a_forbidden_name_is_forbidden() {
         assert!(is_forbidden_trailer(name), "{name}");
     }
     assert!(!is_forbidden_trailer("X-Forwarded") && !is_forbidden_trailer("x_sum"));
+}
+
+/// Line ends of other servers are accepted in responses, and never in requests.
+#[test]
+fn responses_may_have_other_line_ends() {
+    let lenient: [&[u8]; 7] = [
+        b"3 \r\nabc\r\n0\r\n\r\n",
+        b"3\t \nabc\r\n0\r\n\r\n",
+        b"3\nabc\n0\n\n",
+        b"3;a=b\nabc\r\n0\r\n\r\n",
+        b"3\r\nabc\n0\r\n\r\n",
+        b"3\r\nabc\r\n0\r\n\n",
+        b"3\r\nabc\r\n0\r\nX: y\n\r\n",
+    ];
+    for input in lenient {
+        let shown = input.escape_ascii();
+        let read = decoded_by(ChunkedDecoder::of_response(LIMITS), input);
+        let (content, decoder) = read.unwrap_or_else(|why| panic!("{shown}: {why:?}"));
+        assert!(content == b"abc" && decoder.was_lenient(), "{shown}");
+        assert!(decoded(input).is_err(), "{shown}");
+    }
+    let strict = b"3\r\nabc\r\n0\r\nX: y\r\n\r\n";
+    let read = decoded_by(ChunkedDecoder::of_response(LIMITS), strict);
+    let (content, decoder) = read.unwrap();
+    assert!(content == b"abc" && !decoder.was_lenient());
+    assert_eq!(decoder.into_trailers().first("x"), Some(&b"y"[..]));
+    let bad: [&[u8]; 4] = [
+        b"3\rabc\r\n0\r\n\r\n",
+        b" 3\r\nabc\r\n0\r\n\r\n",
+        b"\nabc\r\n0\r\n\r\n",
+        b"3\r\nabcd\r\n0\r\n\r\n",
+    ];
+    for input in bad {
+        let read = decoded_by(ChunkedDecoder::of_response(LIMITS), input);
+        assert!(read.is_err(), "{}", input.escape_ascii());
+    }
 }

@@ -177,8 +177,7 @@ pub fn server_name(
             .first
             .get_or_insert_with(|| match word.strip_prefix('.') {
                 Some(rest) => rest.into(),
-                None if word == "_" => word.into(),
-                None => word.trim_start_matches('*').trim_start_matches('.').into(),
+                None => word.into(),
             });
         if let Some(pattern) = word.strip_prefix('~') {
             let regex = Regex::compile(pattern, true, &mut reading.variables)?;

@@ -479,11 +479,10 @@ fn backend_tls(conf: &UpstreamConf, url: &PassUrl<'_>, conf_prefix: &Path) -> Ba
             .map(path)
             .into_iter()
             .collect(),
+        // With variables, it is known with the request.
         identity: conf
-            .tls_certificate
-            .as_deref()
-            .map(path)
-            .zip(conf.tls_key.as_deref().map(path)),
+            .identity()
+            .and_then(|(certificate, key)| Some((path(certificate.plain()?), path(key.plain()?)))),
         // Lists must cover the whole chain, as in OpenSSL.
         revocation: match conf.tls_revoked {
             Some(_) if verifies => Revocation::Chain {

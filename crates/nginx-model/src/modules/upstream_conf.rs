@@ -125,8 +125,8 @@ pub struct UpstreamConf {
     pub store_mode: Option<u32>,
     pub index: Option<Text>,
     pub split_path: Option<Regex>,
-    pub tls_certificate: Option<Box<str>>,
-    pub tls_key: Option<Box<str>>,
+    pub tls_certificate: Option<Text>,
+    pub tls_key: Option<Text>,
     pub tls_name: Option<Text>,
     pub tls_authorities: Option<Box<str>>,
     pub tls_revoked: Option<Box<str>>,
@@ -155,6 +155,11 @@ pub struct UpstreamConf {
 }
 
 impl UpstreamConf {
+    /// The certificate that is shown to servers, and its key.
+    pub fn identity(&self) -> Option<(&Text, &Text)> {
+        self.tls_certificate.as_ref().zip(self.tls_key.as_ref())
+    }
+
     pub fn inherit(&mut self, outer: &UpstreamConf) {
         inherit!(self, outer:
             params is_buffered connect_timeout_ms read_timeout_ms send_timeout_ms hidden passed

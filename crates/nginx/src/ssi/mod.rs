@@ -121,7 +121,9 @@ impl Page {
             match scanner.scan() {
                 Some(Found::Text(text)) => self.send(text, &out).await,
                 Some(Found::Element(element)) => self.execute(element, &out).await?,
-                Some(Found::TooLong | Found::Unfinished) => self.complain(&out).await,
+                Some(Found::TooLong) => self.complain(&out).await,
+                // Nothing comes of a command that does not end.
+                Some(Found::Unfinished) => {}
                 None if is_over => return Ok(()),
                 None => match next(source.as_mut()).await {
                     Some(chunk) => {

@@ -4,6 +4,7 @@
 //! Caveat: the upstream was asked without conditions and ranges, so both are applied here; ranges
 //! only where the response says `Accept-Ranges`, as in nginx.
 
+use super::store::REASON;
 use crate::{conditions::is_conditional, page::Page};
 use saker_config::model::Files;
 use saker_content::{
@@ -24,6 +25,10 @@ use std::task::{Context, Poll};
 pub fn whole(page: &Page) -> Response {
     let mut response = Response::new(page.status);
     *response.fields_mut() = page.fields.clone();
+    if let Some(reason) = response.fields().first(REASON).map(Box::from) {
+        response.fields_mut().remove(REASON);
+        response.reason = Some(Box::new((page.status, reason)));
+    }
     if let Some(length) = response.fields().first("Content-Length") {
         // That of a response to HEAD, whose content never came.
         let length = std::str::from_utf8(length)

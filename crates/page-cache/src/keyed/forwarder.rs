@@ -23,7 +23,8 @@ use crate::{
 use saker_cache_rules::keyed::Lifetime;
 use saker_http::{Fields, Method, RequestHead, Status};
 use saker_pipeline::{
-    Body, Chunk, Exchange, Forwarder, Handled, LocalFuture, ProxyOptions, Response, UpstreamRequest,
+    Body, Chunk, ClientAbort, Exchange, Forwarder, Handled, LocalFuture, ProxyOptions, Response,
+    UpstreamRequest,
 };
 use saker_telemetry::Metric;
 use std::{future::poll_fn, rc::Rc, sync::Arc};
@@ -200,6 +201,8 @@ impl KeyedRequest {
     ) -> Handled {
         let asked = exchange.head.clone();
         exchange.head = upstream_head(&asked, &self.plan.terms, fetch.old.as_deref());
+        // The response may serve others.
+        exchange.upstream.client_abort.set(ClientAbort::Ignored);
         exchange.upstream.is_answered_by_program = false;
         exchange.extensions.insert(KeyedResult(fetch.result));
         let manner = Arc::clone(&call.manner);
@@ -247,6 +250,9 @@ impl KeyedRequest {
                 stored
             });
         self.report(exchange, &mut fetch, (place, response.fields()), &stored);
+        if stored.is_err() && manner.is_like_nginx && !manner.outlives_client {
+            exchange.upstream.client_abort.set(ClientAbort::EndOfStream);
+        }
         self.finish(exchange, response, place, stored.is_ok()).await
     }
 
@@ -339,7 +345,7 @@ impl KeyedRequest {
         let paths = &self.cache.worker_stats.paths;
         match stored {
             Ok(()) => {
-                exchange.upstream.outlives_client.set(true);
+                exchange.upstream.client_abort.set(ClientAbort::Ignored);
                 self.cache.count(Metric::PageCacheStores);
                 self.cache.count(Metric::PageCacheMisses);
                 stats.add(Stat::Misses, 1);

@@ -25,6 +25,9 @@ use std::rc::Rc;
 /// Room for a record beyond its variants, in milliseconds.
 const RECORD_MS: u64 = 86_400_000;
 
+/// The field that an entry keeps its reason phrase in. No client gets it.
+pub const REASON: &str = "Saker-Reason";
+
 /// The place of the entry: its key, and how purges reach it.
 pub struct Place {
     pub key: Vec<u8>,
@@ -103,11 +106,7 @@ pub fn store(
             life: decision.life.clone(),
         }
         .encode(),
-        fields: response
-            .fields()
-            .iter()
-            .map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec()))
-            .collect(),
+        fields: fields(response),
     };
     let pending = PendingEntry {
         permit,
@@ -119,6 +118,18 @@ pub fn store(
         plan.zone.forget(cache.store.hash(&place.key));
     }
     Ok(())
+}
+
+/// The fields of a response, with its reason phrase where that is not the usual one.
+fn fields(response: &Response) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let own = response.reason();
+    let reason = own.filter(|reason| *reason != response.status.reason().as_bytes());
+    let lines = response.fields().iter();
+    lines
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(REASON))
+        .chain(reason.map(|reason| (REASON, reason)))
+        .map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec()))
+        .collect()
 }
 
 fn life(lifetime: Lifetime, kept_s: i64) -> Life {

@@ -7,7 +7,7 @@
 //! dispatch. Limits, bans, the size of content, and made-up fields count for each request.
 
 use crate::{
-    Exchange, KeptRules, LogRules, RoutingState, RuleParts, Services, Verdict,
+    ClientAbort, Exchange, KeptRules, LogRules, RoutingState, RuleParts, Services, Verdict,
     decision::{Decision, KeptDecision},
     route_cache::Kind,
 };
@@ -279,7 +279,7 @@ fn is_otherwise_new(exchange: &Exchange) -> bool {
         &exchange.cache,
     );
     upstream.call.is_none()
-        && !upstream.outlives_client.get()
+        && upstream.client_abort.get() != ClientAbort::Ignored
         && upstream.internal_redirect.is_none()
         && upstream.refused_redirect.is_none()
         && upstream.left_fields.is_none()

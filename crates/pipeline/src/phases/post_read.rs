@@ -15,7 +15,11 @@ use saker_http::{
     path::{self, EncodedSlashes, PathError, Slashes},
     target::{self, Target},
 };
-use saker_telemetry::{error_log, httpd_message, message, trace::RequestTrace};
+use saker_telemetry::{
+    error_log, httpd_message,
+    message::{self, Level},
+    trace::RequestTrace,
+};
 use std::rc::Rc;
 
 pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<Response> {
@@ -48,6 +52,10 @@ pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<
 /// Logs the reason: the access log shows only the status.
 fn log_rejection(exchange: &Exchange, status: Status) {
     let line = String::from_utf8_lossy(exchange.head.view().start_line());
+    if error_log::speaks_nginx() {
+        let text = format_args!("client sent invalid request while reading client request line");
+        return error_log::log_nginx(&message::REQUEST_REJECTED, Level::Info, exchange, text);
+    }
     if !error_log::speaks_httpd() {
         return error_log::log_about(
             &message::REQUEST_REJECTED,

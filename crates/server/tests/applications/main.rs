@@ -18,6 +18,7 @@ mod docs;
 mod nginx_caches;
 mod nginx_cases;
 mod nginx_chains;
+mod nginx_clients;
 mod nginx_commands;
 mod nginx_convert;
 mod nginx_cookies;

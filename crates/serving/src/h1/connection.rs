@@ -7,6 +7,7 @@ use super::step::Sending;
 use crate::{io::Io, request::Session};
 use saker_http1::HeadScanner;
 use saker_net::Deadline;
+use saker_telemetry::Metric;
 use std::{cell::RefCell, rc::Rc};
 
 /// One connection on the event loop.
@@ -49,8 +50,22 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Notes that the head limit runs, or does not. Status pages count such connections.
+    pub(super) fn set_in_head(&mut self, is_in_head: bool) {
+        let counters = &self.session.worker.counters;
+        match (self.in_head, is_in_head) {
+            (false, true) => counters.add(Metric::ConnectionsReading, 1),
+            (true, false) => counters.subtract(Metric::ConnectionsReading, 1),
+            _ => {}
+        }
+        self.in_head = is_in_head;
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.set_in_head(false);
         // The worker's end cuts this response; it is logged all the same. After a panic the logs
         // may be borrowed.
         if let Some(sending) = self.sending.take().filter(|_| !std::thread::panicking()) {

@@ -12,7 +12,8 @@ use super::{
     step::{DispatchRequest, Step, Then},
 };
 use crate::request::{
-    BodyTime, Busy, Cause, log_facts, refusal, remember, request_limits, status_of,
+    BodyTime, Busy, CLIENT_CLOSED_REQUEST, Cause, client_lines, log_facts, refusal, remember,
+    request_limits, status_of,
 };
 use saker_config::model::Limits;
 use saker_http::{Method, RequestHead, Status, Version};
@@ -24,9 +25,6 @@ use std::{cell::RefCell, future::poll_fn, pin::pin, rc::Rc, sync::Arc};
 
 /// Unread request content that is drained so that the connection can be reused.
 const DRAIN_BYTES_MAX: u64 = 256 << 10;
-
-/// Logged for a client that disconnected; the number is nginx's.
-const CLIENT_CLOSED_REQUEST: Status = Status(499);
 
 /// Only two answers make a tunnel of the connection.
 fn drop_unwanted_tunnel(exchange: &Exchange, response: &mut Response) {
@@ -127,9 +125,13 @@ impl Connection {
     ) -> Step {
         let log_facts = log_facts(&loggers, exchange);
         let terms = ReplyTerms::cut(began_ns, loggers, log_facts);
+        let cause = match response.status {
+            CLIENT_CLOSED_REQUEST => Cause::Gone,
+            _ => Cause::Refused,
+        };
         let logged = self.sending(exchange, response, terms);
         logged.log_cut(&self.session);
-        Step::Close(Cause::Refused)
+        Step::Close(cause)
     }
 
     fn body_state(
@@ -194,7 +196,7 @@ impl Connection {
             .session
             .limits(&services.generation)
             .ignores_expectations;
-        let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
+        let client_abort = Rc::clone(&exchange.upstream.client_abort);
         let response = match expectation {
             // RFC 9110 section 10.1.1: an unknown expectation.
             Expectation::Unknown if !ignores => {
@@ -203,10 +205,15 @@ impl Connection {
             _ => {
                 let max = services.generation.model.limits.requests_at_a_time_max;
                 let _place = self.session.worker.shared.busy.enter(max).await;
-                let answering = pin!(respond::answer(exchange, services));
-                self.unless_gone(state, &outlives_client, answering)
-                    .await
-                    .unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
+                let made = {
+                    let answering = pin!(respond::answer(exchange, services));
+                    self.unless_gone(state, &client_abort, answering).await
+                };
+                made.unwrap_or_else(|| {
+                    client_lines::left(exchange);
+                    exchange.limits.drops_connection = true;
+                    Response::new(CLIENT_CLOSED_REQUEST)
+                })
             }
         };
         let failed = state.borrow().failed();

@@ -9,7 +9,7 @@
 use super::{
     head::{Http1Head, append_built, connection_of},
     outgoing::Outgoing,
-    step::{DispatchRequest, Sending, Then},
+    step::{AbortWatch, DispatchRequest, Sending, Then},
     unsound::{self, Unsound},
     upgrade::{self, Preface},
 };
@@ -347,6 +347,7 @@ fn send_later(
             Then::Close(Cause::Done)
         },
         log,
+        abort: AbortWatch::Never,
         pace: hit.pace,
         _busy: Some(Busy::begin(session, view)),
     })

@@ -35,6 +35,10 @@ pub struct Outgoing {
     trailers: Option<Fields>,
     body_bytes: u64,
     bytes: u64,
+    /// Bytes before the body and its framing.
+    head_bytes: u64,
+    /// Everything that the source of the body has made was sent, or waits for more of it.
+    awaits_source: bool,
 }
 
 /// Reason for an incomplete response.
@@ -61,6 +65,7 @@ impl From<io::Error> for SendError {
 impl Outgoing {
     pub fn new(ready: Vec<u8>, body: Body, chunked: bool) -> Outgoing {
         Outgoing {
+            head_bytes: ready.len() as u64,
             ready,
             ready_sent: 0,
             pieces: Pieces::new(body).promise_read_ahead(),
@@ -68,6 +73,7 @@ impl Outgoing {
             trailers: None,
             body_bytes: 0,
             bytes: 0,
+            awaits_source: false,
         }
     }
 
@@ -75,6 +81,7 @@ impl Outgoing {
     /// among them `body_bytes` of content.
     pub fn resumed(ready: Vec<u8>, rest: Body, bytes: u64, body_bytes: u64) -> Outgoing {
         Outgoing {
+            head_bytes: bytes.saturating_sub(body_bytes) + ready.len() as u64,
             body_bytes,
             bytes,
             ..Outgoing::new(ready, rest, false)
@@ -84,6 +91,7 @@ impl Outgoing {
     /// Puts bytes before everything else. Only before the first poll.
     pub fn prefix(&mut self, mut bytes: Vec<u8>) {
         if !bytes.is_empty() {
+            self.head_bytes += bytes.len() as u64;
             bytes.extend_from_slice(&self.ready);
             self.ready = bytes;
         }
@@ -92,6 +100,11 @@ impl Outgoing {
     /// Content bytes sent so far, without framing.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
+    }
+
+    /// Bytes behind the head sent so far: content and framing.
+    pub fn framed_body_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.head_bytes)
     }
 
     /// Takes the trailers that were sent after the content.
@@ -123,8 +136,16 @@ impl Outgoing {
                 return Poll::Pending;
             }
             if !self.pieces.has_piece() {
-                ready!(self.poll_piece(cx))?;
+                let Poll::Ready(piece) = self.poll_piece(cx) else {
+                    let sent = ready!(self.poll_made(cx, io))?;
+                    worker.counters.add(Metric::BytesOut, sent);
+                    *progress |= sent > 0;
+                    self.awaits_source = true;
+                    return Poll::Pending;
+                };
+                piece?;
             }
+            self.awaits_source = false;
             if self.is_done() {
                 return io
                     .borrow_mut()
@@ -151,6 +172,16 @@ impl Outgoing {
         self.pieces.read_ahead(cx);
     }
 
+    /// Returns true if the source of the body is waited for, and not the client.
+    pub fn awaits_source(&self) -> bool {
+        self.awaits_source
+    }
+
+    /// The client has left before the end.
+    pub fn client_left(&mut self) {
+        self.pieces.client_left();
+    }
+
     pub fn is_done(&self) -> bool {
         self.ready_sent == self.ready.len() && self.pieces.is_over() && !self.chunked
     }
@@ -172,6 +203,31 @@ impl Outgoing {
             None => {}
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Sends what must not wait for more of the body, and what TLS keeps back. Pending: the client
+    /// takes nothing.
+    fn poll_made(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &RefCell<Io>,
+    ) -> Poll<Result<u64, SendError>> {
+        self.awaits_source = false;
+        let transport = &mut io.borrow_mut().transport;
+        let mut all = 0;
+        while self.ready_sent < self.ready.len() && self.pieces.is_prompt() {
+            let sent = ready!(transport.poll_write(cx, &self.ready[self.ready_sent..]))?;
+            if sent == 0 {
+                return Poll::Ready(Err(SendError::Gone));
+            }
+            self.advance(sent);
+            self.bytes += sent as u64;
+            all += sent as u64;
+        }
+        if transport.has_unsent() {
+            ready!(transport.poll_flush(cx))?;
+        }
+        Poll::Ready(Ok(all))
     }
 
     /// One write.

@@ -11,12 +11,12 @@ use super::{
     inbound::INLINE_BYTES_MAX,
     outgoing::Outgoing,
     request_body::BodyState,
-    step::{Sending, Then, TunnelStart},
+    step::{AbortWatch, Sending, Then, TunnelStart},
 };
 use crate::request::{Cause, Direction, Facts, Pace, Pending, log, response_head};
 use saker_http::{Method, Status, Version};
 use saker_http1::{Connection as ConnectionLine, ResponseFraming};
-use saker_pipeline::{Body, Exchange, LogFacts, Loggers, Response, ResponseHead};
+use saker_pipeline::{Body, ClientAbort, Exchange, LogFacts, Loggers, Response, ResponseHead};
 use saker_telemetry::access_log::ConnectionStatus;
 use std::{cell::RefCell, rc::Rc};
 
@@ -57,6 +57,7 @@ struct Encoded {
     chunked: bool,
     then: Then,
     pace: Option<Box<Pace>>,
+    abort: AbortWatch,
     log: Option<Pending>,
 }
 
@@ -81,8 +82,20 @@ impl Encoded {
             then: self.then,
             log: self.log,
             pace: self.pace,
+            abort: self.abort,
             _busy: None,
         })
+    }
+}
+
+/// Clients that leave in the middle of the response.
+fn abort_watch(exchange: &Exchange) -> AbortWatch {
+    let abort = &exchange.upstream.client_abort;
+    match abort.get() {
+        ClientAbort::EndOfStream => AbortWatch::Always,
+        // Parts of the content ask upstreams of their own.
+        ClientAbort::Hangup if Rc::strong_count(abort) > 1 => AbortWatch::Shared(Rc::clone(abort)),
+        _ => AbortWatch::Never,
     }
 }
 
@@ -99,7 +112,11 @@ impl Connection {
         let mut out = std::mem::take(&mut worker.buffers.borrow_mut().out);
         out.clear();
         self.begin_head(&mut out);
-        let encoded = self.encoded(exchange, response, terms, &mut out);
+        let mut encoded = self.encoded(exchange, response, terms, &mut out);
+        // What follows the end of the request may be its content, which has a reader of its own.
+        if !state.borrow().is_end() {
+            encoded.abort = AbortWatch::Never;
+        }
         if let Some(log) = &encoded.log {
             log.received(state.borrow().received());
             log.request_trailers(state.borrow_mut().take_trailers_to_log());
@@ -221,6 +238,7 @@ impl Connection {
             chunked: framing == ResponseFraming::Chunked && view.version() >= Version::Http11,
             then,
             pace,
+            abort: abort_watch(exchange),
             log,
         }
     }

@@ -9,10 +9,10 @@ use crate::{
 };
 use saker_http::{RequestHead, Status};
 use saker_http1::BodyFraming;
-use saker_pipeline::{Body, Decision, Tunnel};
+use saker_pipeline::{Body, ClientAbort, Decision, Tunnel};
 use saker_rate_limits::Admission;
 use saker_telemetry::access_log::ConnectionStatus;
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 /// A request to dispatch.
 pub struct DispatchRequest {
@@ -37,12 +37,35 @@ pub enum Then {
     Close(Cause),
 }
 
+/// Clients that leave while the source of a response is waited for.
+pub enum AbortWatch {
+    /// Seen when the response goes on.
+    Never,
+    /// The end of their stream ends the response.
+    Always,
+    /// The same, while a part of the response says so.
+    Shared(Rc<Cell<ClientAbort>>),
+}
+
+impl AbortWatch {
+    pub fn ends_with_stream(&self) -> bool {
+        match self {
+            AbortWatch::Never => false,
+            AbortWatch::Always => true,
+            AbortWatch::Shared(abort) => abort.get() == ClientAbort::EndOfStream,
+        }
+    }
+}
+
 /// A response being sent, and the next step.
 pub struct Sending {
     pub outgoing: Outgoing,
     pub then: Then,
     pub log: Option<Pending>,
     pub pace: Option<Box<Pace>>,
+    /// Tells whether the end of the client's stream ends the response where its source is waited
+    /// for.
+    pub abort: AbortWatch,
     /// Set where the request was not dispatched.
     pub _busy: Option<Busy>,
 }
@@ -54,6 +77,7 @@ impl Sending {
             then,
             log: None,
             pace: None,
+            abort: AbortWatch::Never,
             _busy: None,
         })
     }

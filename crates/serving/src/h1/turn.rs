@@ -18,6 +18,7 @@ use crate::{
     request::{Cause, log, rejected, request_limits},
 };
 use saker_http::Status;
+use saker_pipeline::ClientAbort;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::{
     io,
@@ -124,7 +125,7 @@ impl Connection {
     fn keep(&mut self, bytes: &[u8], rest: usize) {
         if rest > 0 {
             self.scanner = None;
-            self.in_head = false;
+            self.set_in_head(false);
         }
         if rest < bytes.len() {
             self.io.borrow_mut().input = bytes[rest..].to_vec();
@@ -229,7 +230,8 @@ impl Connection {
                 .arm(now_ms + self.session.limits(&services.generation).head_timeout_ms),
             (true, true) => {}
         }
-        self.in_head = partial;
+        drop(services);
+        self.set_in_head(partial);
         self.deadline.register(cx);
         Poll::Pending
     }
@@ -302,6 +304,13 @@ impl Connection {
             Ok(()) => (sending.then, ConnectionStatus::KeepAlive),
             Err(cause) => (Then::Close(cause), ConnectionStatus::Aborted),
         };
+        if matches!(then, Then::Close(Cause::Gone))
+            && sending.abort.ends_with_stream()
+            && sending.outgoing.bytes() == 0
+            && let Some(log) = &mut sending.log
+        {
+            log.client_closed_request();
+        }
         if let Then::Tunnel(beginning) = &mut then {
             // Its line is written at its end.
             (beginning.log, beginning.bytes) = (sending.log.take(), sending.outgoing.bytes());
@@ -314,12 +323,12 @@ impl Connection {
                 status
             };
             log.response_trailers(sending.outgoing.take_trailers());
-            log.write(
-                &self.session,
-                sending.outgoing.body_bytes(),
-                sending.outgoing.bytes(),
-                status,
-            );
+            // The number in nginx's logs has the framing of chunks in it.
+            let body_bytes = match error_log::speaks_nginx() {
+                true => sending.outgoing.framed_body_bytes(),
+                false => sending.outgoing.body_bytes(),
+            };
+            log.write(&self.session, body_bytes, sending.outgoing.bytes(), status);
         }
         if matches!(then, Then::Close(Cause::WriteTimeout)) {
             // What the client would not take must not stay in the kernel's buffers either.
@@ -362,6 +371,16 @@ impl Connection {
                 Poll::Ready(Ok(())) if sending.outgoing.is_done() => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.send_failed(error))),
+                Poll::Pending if sending.outgoing.awaits_source() => {
+                    // Its source has limits of its own.
+                    self.end_write_limit();
+                    if sending.abort.ends_with_stream() {
+                        ready!(self.poll_gone(cx, &mut None, ClientAbort::EndOfStream));
+                        sending.outgoing.client_left();
+                        return Poll::Ready(Err(Cause::Gone));
+                    }
+                    return Poll::Pending;
+                }
                 Poll::Pending => return self.wait_to_send(cx, progress),
             }
         }

@@ -1,15 +1,17 @@
 //! Detects clients that disconnect while their response is being generated.
 //!
-//! Called by: `dispatch`. Requests answered at once are not watched; waiting ones cost nothing
+//! Called by: `dispatch`, and `turn` where the source of a response pauses. Requests answered at once are not watched; waiting ones cost nothing
 //! until bytes arrive.
 //! Caveat: arriving bytes may be the next request (pipelining); they are kept up to a limit, and
 //! watching ends beyond it. The end of the client's stream is not a disconnect: a client may close
 //! its half and wait for the response (RFC 9112 section 9.6), as scripts and health checks do, and
-//! Apache serves it. Only a connection closed in both directions counts.
+//! Apache serves it. Only a connection closed in both directions counts, except where the
+//! configuration says otherwise ([`ClientAbort`]), as nginx's does.
 //! Out of scope: TCP reports an orderly closed socket only with the reset that our first bytes
 //! provoke; the request continues until then.
 
 use super::{connection::Connection, request_body::BodyState};
+use saker_pipeline::ClientAbort;
 use saker_telemetry::Metric;
 use std::{
     cell::{Cell, RefCell},
@@ -27,17 +29,17 @@ const AHEAD_BYTES_MAX: usize = 64 << 10;
 const HALF_CLOSED_LOOK: Duration = Duration::from_millis(500);
 
 /// Time of the next look at a half-closed connection.
-type NextLook = Option<Pin<Box<Sleep>>>;
+pub(super) type NextLook = Option<Pin<Box<Sleep>>>;
 
 impl Connection {
     /// Returns the outcome of `making`, or `None` if the client disconnects first. A body that is
-    /// still being received is watched by its reader; once `outlives_client` is set, nothing is
+    /// still being received is watched by its reader; where `client_abort` says so, nothing is
     /// watched. `making` stays where it is: moved in here, it would be copied, and take its room
     /// twice.
     pub(super) async fn unless_gone<T>(
         &self,
         state: &RefCell<BodyState>,
-        outlives_client: &Cell<bool>,
+        client_abort: &Cell<ClientAbort>,
         mut making: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
         let mut next_look = NextLook::None;
@@ -46,17 +48,28 @@ impl Connection {
                 return Poll::Ready(Some(made));
             }
             // Its reader may be in the middle of something, and sees the end itself.
-            if !state.borrow().is_end() || outlives_client.get() {
+            let abort = client_abort.get();
+            if !state.borrow().is_end() || abort == ClientAbort::Ignored {
                 return Poll::Pending;
             }
-            self.poll_gone(cx, &mut next_look).map(|()| None)
+            self.poll_gone(cx, &mut next_look, abort).map(|()| None)
         })
         .await
     }
 
-    fn poll_gone(&self, cx: &mut Context<'_>, next_look: &mut NextLook) -> Poll<()> {
+    /// Ready when the client has left. Further requests of it are kept.
+    pub(super) fn poll_gone(
+        &self,
+        cx: &mut Context<'_>,
+        next_look: &mut NextLook,
+        abort: ClientAbort,
+    ) -> Poll<()> {
+        let is_end_enough = abort.takes_end_of_stream();
         loop {
             if let Some(look) = next_look {
+                if is_end_enough {
+                    return Poll::Ready(());
+                }
                 ready!(look.as_mut().poll(cx));
                 if self.io.borrow().transport.is_hung_up() {
                     return Poll::Ready(());
@@ -74,7 +87,7 @@ impl Connection {
             let mut buffers = self.session.worker.buffers.borrow_mut();
             match ready!(io.transport.poll_read(cx, &mut buffers.read)) {
                 Err(_) => return Poll::Ready(()),
-                Ok(0) if io.transport.is_hung_up() => return Poll::Ready(()),
+                Ok(0) if is_end_enough || io.transport.is_hung_up() => return Poll::Ready(()),
                 Ok(0) => *next_look = Some(Box::pin(sleep(HALF_CLOSED_LOOK))),
                 Ok(bytes) => {
                     self.session

@@ -25,6 +25,7 @@ use saker_pipeline::{
     BodyError, Decision, Exchange, InterimSink, NoBody, RequestBody, Response, Services, respond,
 };
 use saker_rate_limits::Admission;
+use saker_telemetry::error_log;
 use std::{
     cell::{Cell, RefCell},
     rc::{Rc, Weak},
@@ -111,11 +112,13 @@ impl Exchanges {
             completions: Rc::downgrade(&self.completions),
         }));
         let busy = Busy::begin(&self.session, exchange.head.view());
-        let outlives_client = Rc::clone(&exchange.upstream.outlives_client);
+        let client_abort = Rc::clone(&exchange.upstream.client_abort);
+        let asked = error_log::speaks_nginx().then(|| Box::new(exchange.head.clone()));
         let task = tokio::task::spawn_local(dispatch.run(exchange, services)).abort_handle();
         let dispatch = DispatchTask {
             task,
-            outlives_client,
+            client_abort,
+            asked,
             upload: upload.clone(),
         };
         self.streams.insert(

@@ -5,7 +5,7 @@
 
 use super::{
     exchanges::{Exchanges, INLINE_BYTES_MAX},
-    stream::Stream,
+    stream::{DispatchTask, Stream},
     wire::{Reset, StreamId, Wire},
 };
 use crate::request::{Begun, Busy, FastPath, Hit, Pending, log, look_up, rejected};
@@ -293,6 +293,14 @@ impl Exchanges {
                 stream.bytes,
                 ConnectionStatus::Aborted,
             ),
+            (
+                None,
+                Some(DispatchTask {
+                    asked: Some(asked), ..
+                }),
+            ) => {
+                log::left(&self.session, asked);
+            }
             (None, Some(_)) => log::refused(&self.session, CLIENT_CLOSED_REQUEST, b"", 0, 0),
             (None, None) => {}
         }

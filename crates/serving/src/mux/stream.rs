@@ -8,6 +8,8 @@ use crate::{
     pieces::Pieces,
     request::{Busy, Pace, Pending},
 };
+use saker_http::RequestHead;
+use saker_pipeline::ClientAbort;
 use saker_rate_limits::Counted;
 use std::{
     cell::{Cell, RefCell},
@@ -71,7 +73,9 @@ pub enum TunnelState {
 /// A dispatch that is aborted with its stream, unless it may outlive its client.
 pub struct DispatchTask {
     pub task: AbortHandle,
-    pub outlives_client: Rc<Cell<bool>>,
+    pub client_abort: Rc<Cell<ClientAbort>>,
+    /// The request, for the line of a client that leaves before the answer, where that tells it.
+    pub asked: Option<Box<RequestHead>>,
     /// The request body that the task may still be waiting for; nothing of it will arrive.
     pub upload: Option<Rc<RefCell<Upload>>>,
 }
@@ -82,7 +86,7 @@ impl Drop for DispatchTask {
             .upload
             .as_ref()
             .is_none_or(|upload| upload.try_borrow().is_ok_and(|upload| upload.is_read()));
-        if !self.outlives_client.get() || !has_read {
+        if self.client_abort.get() != ClientAbort::Ignored || !has_read {
             self.task.abort();
         }
     }

@@ -151,7 +151,8 @@ impl Exchanges {
         );
         stream.dispatch = Some(DispatchTask {
             task: tokio::task::spawn_local(task).abort_handle(),
-            outlives_client: Rc::default(),
+            client_abort: Rc::default(),
+            asked: None,
             upload: None,
         });
         Some(TunnelBody(slot))

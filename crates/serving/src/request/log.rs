@@ -7,7 +7,7 @@
 
 use super::session::Session;
 use saker_config::model::Site;
-use saker_http::{Fields, HeadView, RequestHead, Status};
+use saker_http::{Fields, HeadView, KnownField, RequestHead, Status, host};
 use saker_pipeline::{
     Client, Environment, Exchange, FinishedRequest, LogFacts, LoggedSite, Loggers, Response,
 };
@@ -20,6 +20,9 @@ use std::{
     rc::Rc,
     sync::Arc,
 };
+
+/// Logged for a client that disconnected; the number is nginx's.
+pub const CLIENT_CLOSED_REQUEST: Status = Status(499);
 
 /// Facts about a response that dispatch, or the cached route, has established.
 pub struct Facts<'a> {
@@ -216,6 +219,37 @@ pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64,
     finish(logged, (site, &session.connection), record, None);
 }
 
+/// Logs a request whose client has left before there was a response, in the log of the site that it
+/// names.
+pub fn left(session: &Session, head: &RequestHead) {
+    let (view, status) = (head.view(), CLIENT_CLOSED_REQUEST);
+    session
+        .worker
+        .counters
+        .increment(Metric::for_status(status.0));
+    let services = session.worker.services();
+    let host = view.known(KnownField::Host).and_then(host::parse_authority);
+    let host = host.map(|authority| host::canonical_host(authority.host));
+    let (listener, local) = (&session.client.listener, session.client.local.ip());
+    let hosts = &services.generation.hosts;
+    let Some((site, _)) = hosts.select(listener, local, &host.unwrap_or_default()) else {
+        return;
+    };
+    let Some(logged) = services.loggers.site(site) else {
+        return;
+    };
+    let (start_s, start_us) = start_time(true);
+    let record = Record {
+        site_name: &logged.name,
+        connection_status: ConnectionStatus::Aborted,
+        start_s,
+        start_us,
+        canonical_port: logged.port(session.client.secure),
+        ..record(session, Some(view), b"", status)
+    };
+    finish(logged, (site, &session.connection), record, None);
+}
+
 /// The server that a request which is not understood belongs to.
 pub fn default_site(session: &Session) -> Option<Arc<Site>> {
     let services = session.worker.services.borrow();
@@ -302,6 +336,11 @@ impl Pending {
     /// Notes how many bytes of a body the request has brought.
     pub fn received(&self, body_bytes: u64) {
         self.body_bytes_in.set(body_bytes);
+    }
+
+    /// The client has left before anything was sent to it.
+    pub fn client_closed_request(&mut self) {
+        self.status = CLIENT_CLOSED_REQUEST;
     }
 
     pub fn request_trailers(&self, trailers: Option<Fields>) {

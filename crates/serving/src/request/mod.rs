@@ -6,7 +6,9 @@
 
 mod body_time;
 mod busy;
+mod by_seconds;
 mod cause;
+pub mod client_lines;
 mod comparison;
 mod fast_path;
 mod held_policy;
@@ -24,7 +26,7 @@ pub use cause::Cause;
 pub use comparison::Sampled;
 pub use fast_path::{FastPath, Hit, look_up};
 pub use limits::{multiplexed_limits, request_limits};
-pub use log::{Facts, Pending, log_facts};
+pub use log::{CLIENT_CLOSED_REQUEST, Facts, Pending, log_facts};
 pub use outcome::{refusal, remember, status_of, without_query};
 pub use pace::{Accounts, Direction, Pace};
 pub use session::{Begun, Http2Terms, Session, Throttled};

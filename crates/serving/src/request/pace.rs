@@ -10,6 +10,7 @@
 //! longer the pieces are, and their timers expire together ([`TOGETHER_NS`]): the cost is per piece
 //! and turn, hardly per byte.
 
+use super::by_seconds::BySeconds;
 use saker_config::model::{HostAccounts, Rate, Throttle};
 use saker_rate_limits::{Account, AddressState, Paced, bandwidth};
 use std::{
@@ -88,6 +89,7 @@ pub struct Pace {
     /// Size of the current piece, which was charged before it was sent.
     prepaid: u64,
     sleep: Option<HeldSleep>,
+    by_seconds: Option<BySeconds>,
 }
 
 struct Limit {
@@ -172,7 +174,11 @@ impl Pace {
         {
             limits.push(Limit::new(rate, Payer::Response(Account::new())));
         }
-        if limits.is_empty() {
+        let by_seconds = throttle
+            .out_by_seconds
+            .filter(|_| direction == Direction::Out)
+            .map(BySeconds::new);
+        if limits.is_empty() && by_seconds.is_none() {
             return None;
         }
         Some(Box::new(Pace {
@@ -181,12 +187,14 @@ impl Pace {
             granted: 0,
             prepaid: 0,
             sleep: None,
+            by_seconds,
         }))
     }
 
     /// Waits until bytes may be sent, and returns how many. A partly sent piece continues without a
     /// wait.
     pub fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
+        ready!(self.poll_second(cx));
         while self.granted == 0 {
             if let Some(held) = self.sleep.as_mut().filter(|held| held.is_set) {
                 ready!(held.sleep.as_mut().poll(cx));
@@ -203,7 +211,16 @@ impl Pace {
                 None => self.granted = self.piece(now_ns),
             }
         }
-        Poll::Ready(self.granted)
+        let of_seconds = self.by_seconds.as_ref().map(|limit| limit.granted);
+        Poll::Ready(self.granted.min(of_seconds.unwrap_or(u64::MAX)))
+    }
+
+    /// Waits until the limit by seconds grants something.
+    fn poll_second(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.by_seconds {
+            Some(limit) => limit.poll(cx),
+            None => Poll::Ready(()),
+        }
     }
 
     /// Takes a place in the line of each account.
@@ -234,6 +251,9 @@ impl Pace {
     pub fn charge(&mut self, bytes: u64) {
         if bytes == 0 {
             return;
+        }
+        if let Some(limit) = &mut self.by_seconds {
+            limit.charge(bytes);
         }
         self.granted = self.granted.saturating_sub(bytes);
         let unpaid = bytes.saturating_sub(self.prepaid);
@@ -319,6 +339,11 @@ pub fn charge_at_once(
     bytes: u64,
     now_ns: u64,
 ) -> bool {
+    if let Some(rate) = &throttle.out_by_seconds
+        && bytes > rate.bytes_per_s.saturating_add(rate.after_bytes)
+    {
+        return false;
+    }
     // The account of the response alone begins and ends with it.
     if let Some(rate) = &throttle.out_response
         && !bandwidth::takes_whole(&Account::new(), rate, bytes, now_ns)

@@ -37,6 +37,8 @@ pub enum ContextItem<'a> {
     ConnectionNumber,
     /// The first line of the request.
     RequestLine,
+    /// The path of a request inside of the client's.
+    Subrequest,
     /// The upstream that a line is about.
     Upstream,
     /// Client and server of a stream's session, and its bytes, as nginx's lines have them.
@@ -88,6 +90,33 @@ impl LogContext for SiteLog {
 
     fn site(&self) -> Option<&SiteLog> {
         Some(self)
+    }
+}
+
+/// A context with the upstream that a line is about.
+pub struct WithUpstream<'a> {
+    pub context: &'a dyn LogContext,
+    pub upstream: Option<&'a str>,
+}
+
+impl LogContext for WithUpstream<'_> {
+    fn context_item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        match asked {
+            ContextItem::Upstream => self.upstream.map(|url| Cow::Borrowed(url.as_bytes())),
+            asked => self.context.context_item(asked),
+        }
+    }
+
+    fn connection(&self) -> Option<&LogId> {
+        self.context.connection()
+    }
+
+    fn request(&self) -> Option<&LogId> {
+        self.context.request()
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        self.context.site()
     }
 }
 

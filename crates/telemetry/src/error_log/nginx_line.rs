@@ -47,6 +47,9 @@ pub(super) fn append(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
         append_escaped(&item(ContextItem::SiteName).unwrap_or_default(), out);
         append_quoted(b"request", &request, out);
     }
+    if let Some(path) = item(ContextItem::Subrequest) {
+        append_quoted(b"subrequest", &path, out);
+    }
     if let Some(upstream) = item(ContextItem::Upstream) {
         append_quoted(b"upstream", &upstream, out);
     }
