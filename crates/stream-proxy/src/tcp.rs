@@ -8,13 +8,13 @@
 use crate::{
     READ_BYTES_MAX, StreamContext,
     attempt::Attempt,
-    complaint::complain,
+    complaint::{complain, complain_of_end},
     idle::IdleLimit,
     pace::Pace,
     relay::{Relay, RelayEnd},
     rules::Action,
     session::Session,
-    status,
+    status, steps,
 };
 use saker_config::model::Upstream;
 use saker_gateway::{Choice, Failure, StreamConnection};
@@ -125,6 +125,7 @@ async fn connect(
                     attempt.address = address.to_string().into();
                 }
                 session.attempts.push(attempt);
+                steps::log_connected(session, connection.local_address());
                 return Some(connection);
             }
             Err(failure) => failure,
@@ -191,8 +192,19 @@ async fn relay(
     .await;
     guard.session.status = match end {
         RelayEnd::Whole | RelayEnd::Idle | RelayEnd::ClientGone => status::OK,
-        RelayEnd::Cut => status::BAD_GATEWAY,
+        RelayEnd::Cut => context.rules.status_of_cut(),
     };
+    let is_of_upstream = end == RelayEnd::Cut || relay.was_down_last();
+    drop(guard);
+    complain_of_end(session, end, relay.failure());
+    if end != RelayEnd::Idle && steps::are_wanted(session) {
+        let side = match is_of_upstream {
+            true => "upstream",
+            false => "client",
+        };
+        let bytes = session.bytes_text().unwrap_or_default();
+        steps::log(session, format_args!("{side} disconnected, {bytes}"));
+    }
 }
 
 /// Notes how far a session has come, when it ends in whatever way.

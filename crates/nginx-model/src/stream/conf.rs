@@ -225,13 +225,13 @@ impl StreamProxyConf {
 /// The depth of a chain of certificates.
 fn depth(directive: &Directive) -> Result<u32, String> {
     let depth = u32::try_from(number_argument(directive)?);
-    depth.map_err(|_| invalid(directive, directive.argument(0)))
+    depth.map_err(|_| invalid(directive.argument(0)))
 }
 
 /// A speed, which must not depend on variables.
 fn rate(directive: &Directive) -> Result<u64, String> {
     match directive.argument(0).contains('$') {
-        true => Err(invalid(directive, directive.argument(0))),
+        true => Err(invalid(directive.argument(0))),
         false => size_argument(directive),
     }
 }
