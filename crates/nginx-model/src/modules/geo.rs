@@ -16,6 +16,8 @@ use std::{
 };
 
 type Value = Arc<[u8]>;
+/// Networks, as they are evaluated.
+type Valued = Vec<(Subnet, Box<[u8]>)>;
 
 /// Reads a `geo`. In `stream` there are no proxies.
 ///
@@ -182,7 +184,7 @@ impl Networks {
         *old = Arc::clone(value);
     }
 
-    fn finish(self) -> (Option<Value>, Vec<(Subnet, Box<[u8]>)>) {
+    fn finish(self) -> (Option<Value>, Valued) {
         let default = self.default;
         // The default is found without them.
         let is_default = |network: &Subnet, value: &Value| {
@@ -263,7 +265,7 @@ impl Ranges {
     }
 
     /// The networks that the ranges are made of.
-    fn networks(self) -> Vec<(Subnet, Box<[u8]>)> {
+    fn networks(self) -> Valued {
         let mut joined: Vec<(u32, u32, Value)> = Vec::new();
         for (block, mut known) in self.blocks {
             known.sort_by_key(|(first, ..)| *first);
