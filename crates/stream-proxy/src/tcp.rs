@@ -44,7 +44,10 @@ pub async fn serve(
             session.bytes_sent += send(client, &text, &limit).await;
         }
         Action::Proxy(upstream, key) => match connect(context, session, &upstream, &key).await {
-            Some(member) => relay(context, session, client, (member, ahead)).await,
+            Some(mut member) => {
+                steps::log_connected(session, member.local_address());
+                relay(context, session, client, (member, ahead)).await;
+            }
             None => session.status = status::BAD_GATEWAY,
         },
     }
@@ -125,7 +128,6 @@ async fn connect(
                     attempt.address = address.to_string().into();
                 }
                 session.attempts.push(attempt);
-                steps::log_connected(session, connection.local_address());
                 return Some(connection);
             }
             Err(failure) => failure,

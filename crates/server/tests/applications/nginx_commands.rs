@@ -327,6 +327,31 @@ fn nginx_commands_complain_alike_about_addresses() {
 }
 
 #[test]
+fn nginx_commands_complain_alike_about_streams() {
+    let commands = Commands::new("nginx-commands-stream");
+    for inside in [
+        "server { listen 127.0.0.1:18080-18082; return a; }",
+        "server { listen 18080-18082; return a; }",
+        "server { listen 18082-18080; return a; }",
+        "server { listen 18080 backlog=x; return a; }",
+        "server { listen 18080 so_keepalive=::; return a; }",
+        "server { listen 18080 deferred; return a; }",
+        "server { listen 18080 setfib=1; return a; }",
+        "server { listen 18080 foo; return a; }",
+        "server { listen ''; return a; }",
+        "server { return a; }",
+        "geo $a { proxy 1.0.0.1; }",
+        "geo $a { ranges; 1.0.0.9-1.0.0.1 a; }",
+        "limit_conn_zone $remote_addr zone=a:1m; limit_conn_zone $server_port zone=a:1m;",
+        "server { listen 18080; limit_conn a 1; return a; }",
+    ] {
+        let module = "load_module /usr/lib/nginx/modules/ngx_stream_module.so;";
+        let conf = format!("{module}\npid {{dir}}/pid;\nevents {{ }}\nstream {{\n{inside}\n}}\n");
+        commands.same_first(&conf, "");
+    }
+}
+
+#[test]
 fn nginx_commands_complain_alike_about_arguments() {
     let commands = Commands::new("nginx-commands-arguments");
     for name in [
