@@ -410,6 +410,10 @@ fn listeners(
 }
 
 fn check_certificate(draft: &ServerDraft, finisher: &mut Finisher<'_>) {
+    if draft.tls.lacks_authorities() {
+        let message = "no ssl_client_certificate for ssl_verify_client";
+        finisher.report.error_without_place(message.to_owned());
+    }
     if draft.tls.rejects == Some(true) || !draft.tls.certificates.is_empty() {
         if draft.tls.certificates.len() != draft.tls.keys.len() {
             let origin = &draft.outside.origin;

@@ -259,7 +259,8 @@ impl<'r> HttpReader<'r> {
                 }
                 Ok(())
             }
-            _ if is_tls(name) => self.http.tls.set(directive, &mut self.reading),
+            _ if is_tls(name) => checks::check(directive)
+                .and_then(|()| self.http.tls.set(directive, &mut self.reading)),
             _ if geoip::set(directive, &mut self.http.tables.geoip, &mut self.reading)? => Ok(()),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
@@ -304,7 +305,8 @@ impl<'r> HttpReader<'r> {
                 "listen" => listen(directive, self.reading.report)
                     .and_then(|own| add_listens(&mut server, own)),
                 "server_name" => server_name(directive, &mut server.names, &mut self.reading),
-                _ if is_tls(name) => server.tls.set(directive, &mut self.reading),
+                _ if is_tls(name) => checks::check(directive)
+                    .and_then(|()| server.tls.set(directive, &mut self.reading)),
                 _ => self.level_directive(directive, &mut server.outside, false),
             };
             self.settle(directive, outcome);

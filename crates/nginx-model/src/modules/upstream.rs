@@ -167,21 +167,38 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
                 Ok(())
             }
             "random" => {
+                let known = [
+                    "two",
+                    "least_conn",
+                    "least_time=header",
+                    "least_time=last_byte",
+                ];
                 group.balance = match inner.argument(0) {
                     "two" => Balance::RandomTwo,
                     _ => Balance::Random,
                 };
-                Ok(())
+                match inner.texts().find(|word| !known.contains(word)) {
+                    Some(word) => Err(format!("invalid parameter \"{word}\"")),
+                    None => Ok(()),
+                }
             }
+            "zone" => check_zone(inner),
             "ip_hash" => {
                 group.balance = Balance::ClientNetwork;
                 Ok(())
             }
             "hash" => hash(inner, &mut group, reading),
             "sticky" => sticky::read(inner, reading).map(|sticky| group.sticky = Some(sticky)),
-            "keepalive" => number_argument(inner).map(|number| {
-                group.kept_max = usize::try_from(number).ok();
-            }),
+            "keepalive" => match inner.argument(0).parse::<usize>() {
+                Ok(number @ 1..) => {
+                    group.kept_max = Some(number);
+                    Ok(())
+                }
+                _ => Err(format!(
+                    "invalid value \"{}\" in \"keepalive\" directive",
+                    inner.argument(0)
+                )),
+            },
             "keepalive_timeout" => time_argument(inner).map(|ms| group.kept_ms = Some(ms)),
             "keepalive_requests" => {
                 number_argument(inner).map(|number| group.kept_requests_max = Some(number))
@@ -521,5 +538,16 @@ impl UpstreamPool {
     /// Returns all upstreams.
     pub fn into_all(self) -> Vec<Arc<Upstream>> {
         self.0
+    }
+}
+/// Checks the name and the size of a `zone`; one without a size shares that of another group.
+fn check_zone(directive: &Directive) -> Result<(), String> {
+    let (name, bytes) = (directive.argument(0), directive.argument(1));
+    match (name, crate::values::size(bytes)) {
+        ("", _) => Err(format!("invalid zone name \"{name}\"")),
+        _ if directive.arguments.len() < 2 => Ok(()),
+        (_, None) => Err(format!("invalid zone size \"{bytes}\"")),
+        (_, Some(..32_768)) => Err(format!("zone \"{name}\" is too small")),
+        _ => Ok(()),
     }
 }

@@ -252,6 +252,10 @@ fn add_sites(
 
 fn check_tls(draft: &StreamDraft, own: &[&StreamAddress], number: usize, report: &mut Report) {
     let tls = &draft.conf.tls;
+    if tls.lacks_authorities() {
+        let message = "no ssl_client_certificate for ssl_verify_client";
+        report.error_without_place(message.to_owned());
+    }
     if tls.certificates.is_empty() && tls.rejects != Some(true) {
         let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
         fail(draft, message.to_owned(), report);

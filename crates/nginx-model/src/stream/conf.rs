@@ -4,6 +4,7 @@
 //! Caveat: what a server does not set comes from `stream` as a whole, as in `http`.
 
 use crate::{
+    checks,
     inherit::inherit,
     log_to::{self, LogTo},
     modules::{
@@ -100,6 +101,7 @@ impl StreamConf {
     /// nginx's message.
     pub fn set(&mut self, directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
         let name = directive.name();
+        checks::check(directive)?;
         if let Some((_, set)) = access::SETTERS.iter().find(|(known, _)| *known == name) {
             return set(directive, &mut self.access, reading);
         }
