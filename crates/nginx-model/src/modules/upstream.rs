@@ -220,6 +220,12 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
             reading.report.error(inner, message, None);
         }
     }
+    check_servers(directive, &group, reading);
+    group
+}
+
+/// Reports a group without servers, or with none but those for backup.
+fn check_servers(directive: &Directive, group: &Group, reading: &mut Reading<'_>) {
     let has_servers = directive.inside().iter().any(|one| one.name() == "server");
     if !has_servers {
         let message = "no servers are inside upstream".to_owned();
@@ -228,10 +234,9 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
         let message = format!("no servers in upstream \"{}\"", group.name);
         reading.report.error(directive, message, None);
     }
-    group
 }
 
-/// What the methods of a group so far permit.
+/// The methods of a group so far.
 #[derive(Default)]
 struct Methods {
     /// A method, or `keepalive`, which changes the one before it.
