@@ -172,6 +172,11 @@ impl StreamConnection {
     pub fn peer_address(&mut self) -> Option<SocketAddr> {
         self.connection.transport()?.peer_address()
     }
+
+    /// Returns the address at this end; `None`: it has none.
+    pub fn local_address(&mut self) -> Option<SocketAddr> {
+        self.connection.transport()?.local_address()
+    }
 }
 
 impl Tunnel for StreamConnection {

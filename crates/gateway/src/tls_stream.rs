@@ -157,6 +157,10 @@ impl UpstreamTlsStream {
         self.stream.peer_address()
     }
 
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.stream.local_address().ok().flatten()
+    }
+
     pub fn shutdown(&mut self) -> io::Result<()> {
         self.session.close(&mut self.unsent);
         // Delivery isn't awaited.

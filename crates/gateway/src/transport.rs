@@ -111,6 +111,15 @@ impl Transport {
         }
     }
 
+    /// Returns the address of this end; `None`: it has none.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Socket(stream) => stream.local_address().ok().flatten(),
+            Transport::Tls(secured) => secured.local_address(),
+            Transport::Process(_) => None,
+        }
+    }
+
     /// Says that nothing more will be written; what comes can still be read.
     pub fn shutdown(&mut self) -> io::Result<()> {
         match self {

@@ -313,7 +313,10 @@ impl Arrivals {
 
 impl<'a> Arrival<'a> {
     pub fn datagrams(self) -> impl Iterator<Item = &'a [u8]> {
-        self.bytes.chunks(self.datagram_bytes)
+        // One without content is a datagram, too.
+        let empty = self.bytes.is_empty().then_some(self.bytes);
+        let full = self.bytes.chunks(self.datagram_bytes);
+        empty.into_iter().chain(full)
     }
 }
 

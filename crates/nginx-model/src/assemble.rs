@@ -254,6 +254,7 @@ fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
 
 /// Numbers the servers of each address, with nginx's rules for names.
 fn add_addresses(drafts: &[ServerDraft], nginx: &mut Nginx, finisher: &mut Finisher<'_>) {
+    check_options(drafts, finisher);
     let mut explicit: Vec<Address> = Vec::new();
     for (index, draft) in drafts.iter().enumerate() {
         for listen in &draft.listens {
@@ -272,10 +273,9 @@ fn add_addresses(drafts: &[ServerDraft], nginx: &mut Nginx, finisher: &mut Finis
             };
             if listen.is_default {
                 if explicit.contains(&listen.address) && servers.default != index {
-                    finisher.report.error_without_place(format!(
-                        "a duplicate default server for {}",
-                        listen.address
-                    ));
+                    let message = format!("a duplicate default server for {}", listen.address);
+                    let origin = &listen.origin;
+                    finisher.report.error_at(&origin.file, origin.line, message);
                 }
                 explicit.push(listen.address.clone());
                 servers.default = index;
@@ -288,14 +288,35 @@ fn add_addresses(drafts: &[ServerDraft], nginx: &mut Nginx, finisher: &mut Finis
             };
             for name in literal {
                 // The first server of a name has it.
-                if servers.names.add_wildcard(name, index).is_none() {
-                    servers.names.add_exact(name, index);
+                let known = servers.names.literal_of(name).copied();
+                let is_new = servers.names.add_wildcard(name, index);
+                if known != Some(index)
+                    && !is_new.unwrap_or_else(|| servers.names.add_exact(name, index))
+                {
+                    let address = &listen.address;
+                    finisher.report.warn_without_place(format!(
+                        "conflicting server name \"{name}\" on {address}, ignored"
+                    ));
                 }
             }
             for regex in &names.regexes {
                 servers.names.regexes.push((regex.clone(), index));
             }
         }
+    }
+}
+
+/// Refuses options of sockets that two servers of an address have.
+fn check_options(drafts: &[ServerDraft], finisher: &mut Finisher<'_>) {
+    let mut with_options: Vec<&Address> = Vec::new();
+    let all = drafts.iter().flat_map(|draft| &draft.listens);
+    for listen in all.filter(|listen| listen.options.are_set && !listen.is_second()) {
+        if with_options.contains(&&listen.address) {
+            let message = format!("duplicate listen options for {}", listen.address);
+            let origin = &listen.origin;
+            finisher.report.error_at(&origin.file, origin.line, message);
+        }
+        with_options.push(&listen.address);
     }
 }
 
@@ -373,7 +394,11 @@ fn listeners(
                 listener.proxy_protocol_from =
                     all.iter().filter_map(|text| text.parse().ok()).collect();
             }
-            listener.backlog = listen.backlog.unwrap_or(listener.backlog);
+            listener.backlog = listen.options.backlog.unwrap_or(listener.backlog);
+            let options = &listen.options;
+            listener.send_buffer_bytes = options.send_buffer_bytes.or(listener.send_buffer_bytes);
+            listener.receive_buffer_bytes =
+                (options.receive_buffer_bytes).or(listener.receive_buffer_bytes);
             let own = draft.outside.conf.core.client_header_timeout_ms;
             let timeout_ms = own.or(core.client_header_timeout_ms).unwrap_or(60_000);
             listener.defers_accept &= timeout_ms >= DEFERRING_TIMEOUT_MS;
@@ -383,6 +408,10 @@ fn listeners(
 }
 
 fn check_certificate(draft: &ServerDraft, finisher: &mut Finisher<'_>) {
+    if draft.tls.lacks_authorities() {
+        let message = "no ssl_client_certificate for ssl_verify_client";
+        finisher.report.error_without_place(message.to_owned());
+    }
     if draft.tls.rejects == Some(true) || !draft.tls.certificates.is_empty() {
         if draft.tls.certificates.len() != draft.tls.keys.len() {
             let origin = &draft.outside.origin;
@@ -432,7 +461,10 @@ fn site(index: usize, draft: &ServerDraft, nginx: &Nginx, bound: &[Address]) -> 
     let serves = |address: &&Address| {
         draft.listens.iter().any(|listen| {
             listen.address == **address
-                || is_covered(&listen.address, std::slice::from_ref(&Listen::at(address)))
+                || is_covered(
+                    &listen.address,
+                    std::slice::from_ref(&Listen::at((*address).clone())),
+                )
         })
     };
     let is_default = |address: &Address| {
@@ -522,19 +554,6 @@ fn check_logs(nginx: &Nginx, finisher: &mut Finisher<'_>) {
 impl Listen {
     /// The default of a server without `listen`.
     fn plain(port: u16) -> Listen {
-        Listen::at(&Address::Tcp(SocketAddr::from(([0, 0, 0, 0], port))))
-    }
-
-    fn at(address: &Address) -> Listen {
-        Listen {
-            address: address.clone(),
-            is_default: false,
-            is_tls: false,
-            is_quic: false,
-            has_http2: false,
-            has_proxy_protocol: false,
-            backlog: None,
-            is_dual: false,
-        }
+        Listen::at(Address::Tcp(SocketAddr::from(([0, 0, 0, 0], port))))
     }
 }

@@ -9,6 +9,7 @@
 //! Out of scope: values of variables, and the phases of a request (`saker-nginx`).
 
 mod assemble;
+mod checks;
 pub mod conf;
 mod draft;
 mod error_logs;

@@ -4,6 +4,7 @@
 //! Caveat: several in one block are a list, which inner blocks inherit as a whole.
 //! Out of scope: the lines that a list gets (`error_logs`).
 
+use crate::values::size;
 use saker_config::model::LogLevel;
 use saker_nginx_syntax::Directive;
 use saker_telemetry::{
@@ -46,18 +47,33 @@ impl LogTo {
     /// # Errors
     /// nginx's message.
     pub fn read(directive: &Directive, prefix: &Path) -> Result<LogTo, String> {
-        let level = directive.arguments.get(1);
-        let level = level.map_or("error", |word| &word.text);
-        if !LEVELS.contains(&level) {
-            return Err(format!("invalid log level \"{level}\""));
+        let mut level: Option<&str> = None;
+        for word in directive.texts().skip(1) {
+            let is_area = |word: &str| word.starts_with("debug_");
+            let is_level = LEVELS.contains(&word);
+            match level {
+                Some(before) if is_level && is_area(word) == is_area(before) && is_area(word) => {}
+                Some(_) if is_level && !is_area(word) => {
+                    return Err(format!("duplicate log level \"{word}\""));
+                }
+                None if is_level => {}
+                _ => return Err(format!("invalid log level \"{word}\"")),
+            }
+            level = Some(word);
         }
-        LogTo::new(directive.argument(0), level, prefix)
+        LogTo::new(directive.argument(0), level.unwrap_or("error"), prefix)
     }
 
     fn new(path: &str, level_name: &str, prefix: &Path) -> Result<LogTo, String> {
         let target = match path {
             "stderr" => ErrorLogTarget::Stderr,
-            other if other.starts_with("memory:") => ErrorLogTarget::Stderr,
+            other if other.starts_with("memory:") => {
+                let bytes = other.strip_prefix("memory:").unwrap_or_default();
+                if size(bytes).is_none_or(|bytes| bytes == 0) {
+                    return Err(format!("invalid buffer size \"{bytes}\""));
+                }
+                ErrorLogTarget::Stderr
+            }
             other => match Syslog::parse_nginx(other, None) {
                 Some(syslog) => ErrorLogTarget::Syslog(syslog?),
                 None => ErrorLogTarget::File(prefix.join(other)),

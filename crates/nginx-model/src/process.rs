@@ -3,17 +3,20 @@
 //! Called by: `load`, and the command line, which needs the process id's file.
 
 use crate::log_to::{self, LogTo};
-use crate::values::{flag, number_argument, size_argument, time_argument};
+use crate::values::{flag, network, number_argument, size_argument, time_argument};
 use saker_config::model::{Affinity, Origin};
 use saker_nginx_syntax::{Directive, Report};
 use std::{
     collections::HashSet,
+    net::ToSocketAddrs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 /// Default of the file with the process id, relative to the prefix.
 const PID_FILE: &str = "/run/nginx.pid";
+/// Cores that a mask can name.
+const CORES_MAX: usize = 1024;
 
 /// Settings of the process.
 #[derive(Clone, Debug, Default)]
@@ -68,16 +71,8 @@ impl Process {
                 report.error(directive, message, None);
             }
         }
-        for module in directives
-            .iter()
-            .filter(|directive| directive.name() == "load_module")
-        {
-            if !is_built_in(Path::new(module.argument(0))) {
-                let message = format!("`{}` is not part of Saker", module.argument(0));
-                let help = "Its directives are unknown, or are listed with what follows.";
-                report.warn(module, message, Some(help.into()));
-            }
-        }
+        load_modules(directives, prefix, report);
+        process.check_affinity(report);
         let has_events = directives
             .iter()
             .any(|directive| directive.name() == "events");
@@ -128,6 +123,8 @@ impl Process {
             "worker_shutdown_timeout" => {
                 self.shutdown_timeout_ms = Some(time_argument(directive)?);
             }
+            "thread_pool" => thread_pool(directive)?,
+            "debug_connection" => debug_connection(text)?,
             "error_log" => {
                 log_to::add(&mut self.error_logs, LogTo::read(directive, prefix)?);
             }
@@ -140,7 +137,16 @@ impl Process {
     fn affinity(&mut self, directive: &Directive) -> Result<(), String> {
         let mut words = directive.texts().peekable();
         self.assigns_cores = words.next_if_eq(&"auto").is_some();
+        if self.assigns_cores && directive.arguments.len() > 2 {
+            let message = "invalid number of arguments in \"worker_cpu_affinity\" directive";
+            return Err(message.to_owned());
+        }
         for word in words {
+            if word.len() > CORES_MAX {
+                return Err(format!(
+                    "\"worker_cpu_affinity\" supports up to {CORES_MAX} CPUs only"
+                ));
+            }
             let is_mask = word.bytes().all(|byte| matches!(byte, b'0' | b'1'));
             if !is_mask {
                 let mut invalid = word.chars().filter(|letter| !matches!(letter, '0' | '1'));
@@ -154,6 +160,20 @@ impl Process {
             self.cores.push(set.collect());
         }
         Ok(())
+    }
+
+    fn check_affinity(&self, report: &mut Report) {
+        let workers = match self.has_worker_per_core {
+            true => std::thread::available_parallelism().map_or(1, usize::from),
+            false => self.workers.unwrap_or(1),
+        };
+        if !self.assigns_cores && self.cores.len() > 1 && self.cores.len() != workers {
+            report.warn_without_place(
+                "the number of \"worker_processes\" is not equal to the number of \
+                 \"worker_cpu_affinity\" masks, using last mask for remaining worker processes"
+                    .to_owned(),
+            );
+        }
     }
 
     /// The cores that workers run on.
@@ -203,6 +223,71 @@ const BUILT_IN: [&str; 8] = [
     "stream",
     "stream_geoip",
 ];
+
+/// Looks at the modules that nginx would load. Those that are part of this program need no file.
+fn load_modules(directives: &[Directive], prefix: &Path, report: &mut Report) {
+    let mut loaded = HashSet::new();
+    let all = directives.iter();
+    for module in all.filter(|directive| directive.name() == "load_module") {
+        let text = module.argument(0);
+        let path = prefix.join(text);
+        let name = path.file_stem().unwrap_or_default().to_owned();
+        let is_missing = |path: &Path| {
+            let found = std::fs::metadata(path);
+            found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        if is_built_in(&path) {
+            if !loaded.insert(name.clone()) {
+                let name = name.to_string_lossy();
+                let message = format!("module \"{name}\" is already loaded");
+                report.error(module, message, None);
+            }
+        } else if is_missing(&path) {
+            let path = path.display();
+            let message = format!(
+                "dlopen() \"{path}\" failed ({path}: cannot open shared object file: \
+                 No such file or directory)"
+            );
+            report.error(module, message, None);
+        } else {
+            let message = format!("`{text}` is not part of Saker");
+            let help = "Its directives are unknown, or are listed with what follows.";
+            report.warn(module, message, Some(help.into()));
+        }
+    }
+}
+
+/// Checks a `thread_pool`, of which there are none here.
+fn thread_pool(directive: &Directive) -> Result<(), String> {
+    let mut has_threads = false;
+    for word in directive.texts().skip(1) {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = value.parse::<u32>().ok();
+        match name {
+            "threads" if number.is_none_or(|number| number == 0) => {
+                return Err(format!("invalid threads value \"{word}\""));
+            }
+            "threads" => has_threads = true,
+            "max_queue" if number.is_none() => {
+                return Err(format!("invalid max_queue value \"{word}\""));
+            }
+            _ => {}
+        }
+    }
+    match has_threads {
+        true => Ok(()),
+        false => Err("\"thread_pool\" must have \"threads\" parameter".to_owned()),
+    }
+}
+
+/// Checks a `debug_connection`: an address, a network, or a name.
+fn debug_connection(text: &str) -> Result<(), String> {
+    let is_found = || !text.contains('/') && (text, 0).to_socket_addrs().is_ok();
+    match text == "unix:" || network(text).is_some() || is_found() {
+        true => Ok(()),
+        false => Err(format!("host not found in debug_connection \"{text}\"")),
+    }
+}
 
 /// Returns true if the file of a module is one whose directives are known anyway.
 fn is_built_in(path: &Path) -> bool {

@@ -5,13 +5,16 @@
 //! Out of scope: settings of modules (`modules`), inheritance (`finish`).
 
 use crate::{
+    checks,
     conf::LocationConf,
     draft::{Draft, DraftOp, ServerDraft},
     location::LocationKind,
     modules::{
-        cache, charset, geoip,
-        limits::{Zone, zone},
-        listen::{ServerNames, listen, server_name},
+        cache, charset,
+        geo::geo,
+        geoip,
+        limits::{Zone, check_uses, zone},
+        listen::{Listen, ServerNames, listen, server_name},
         log::{COMBINED, Formats, log_format, translate},
         maps::{self, Tables},
         rewrite::{self, is_script},
@@ -65,6 +68,7 @@ const REPEATED: &[&str] = &[
     "auth_request_set",
     "break",
     "ancient_browser",
+    "ancient_browser_value",
     "brotli_types",
     "charset_map",
     "charset_types",
@@ -82,6 +86,7 @@ const REPEATED: &[&str] = &[
     "fastcgi_pass_header",
     "geo",
     "grpc_hide_header",
+    "grpc_pass_header",
     "grpc_set_header",
     "gzip_disable",
     "gzip_types",
@@ -97,6 +102,7 @@ const REPEATED: &[&str] = &[
     "map",
     "mirror",
     "modern_browser",
+    "modern_browser_value",
     "more_clear_headers",
     "more_set_headers",
     "proxy_cache_bypass",
@@ -123,6 +129,7 @@ const REPEATED: &[&str] = &[
     "scgi_pass_header",
     "server",
     "server_name",
+    "stub_status",
     "set",
     "set_real_ip_from",
     "split_clients",
@@ -156,6 +163,7 @@ impl<'r> HttpReader<'r> {
                 prefix,
                 conf_prefix,
                 location_name: String::new(),
+                zone_uses: Vec::new(),
             },
             http: HttpDraft::default(),
             groups: Vec::new(),
@@ -181,7 +189,8 @@ impl<'r> HttpReader<'r> {
         let mut seen = HashSet::new();
         for directive in directives {
             let name = directive.name();
-            let is_supported = setters::names().any(|known| known == name);
+            let is_supported =
+                setters::names().any(|known| known == name) || checks::is_single(name);
             // Those that come in two forms say so themselves.
             let is_checked = matches!(name, "root" | "alias") || name.ends_with("_pass");
             if is_supported && !is_checked && !REPEATED.contains(&name) && !seen.insert(name) {
@@ -208,7 +217,7 @@ impl<'r> HttpReader<'r> {
                 Ok(())
             }
             "geo" => {
-                let (name, geo) = maps::geo(directive, &mut self.reading)?;
+                let (name, geo) = geo(directive, &mut self.reading, true)?;
                 let source = Source::Geo(self.http.tables.geos.len());
                 self.http.tables.geos.push(Arc::new(geo));
                 self.reading.variables.define(&name, source);
@@ -225,9 +234,7 @@ impl<'r> HttpReader<'r> {
             "limit_req_zone" | "limit_conn_zone" => {
                 let number = self.http.zones.len();
                 let zone = zone(directive, &mut self.reading, number)?;
-                if self.http.zones.iter().any(|known| known.name == zone.name) {
-                    return Err(format!("\"{name}\" \"{}\" is already bound", zone.name));
-                }
+                zone.check_new(&self.http.zones)?;
                 self.http.zones.push(Arc::new(zone));
                 Ok(())
             }
@@ -252,7 +259,8 @@ impl<'r> HttpReader<'r> {
                 }
                 Ok(())
             }
-            _ if is_tls(name) => self.http.tls.set(directive, &mut self.reading),
+            _ if is_tls(name) => checks::check(directive)
+                .and_then(|()| self.http.tls.set(directive, &mut self.reading)),
             _ if geoip::set(directive, &mut self.http.tables.geoip, &mut self.reading)? => Ok(()),
             _ => apply(directive, &mut self.http.conf, &mut self.reading),
         }
@@ -294,9 +302,11 @@ impl<'r> HttpReader<'r> {
         for directive in block.inside() {
             let name = directive.name();
             let outcome = match name {
-                "listen" => listen(directive).map(|listens| server.listens.extend(listens)),
+                "listen" => listen(directive, self.reading.report)
+                    .and_then(|own| add_listens(&mut server, own)),
                 "server_name" => server_name(directive, &mut server.names, &mut self.reading),
-                _ if is_tls(name) => server.tls.set(directive, &mut self.reading),
+                _ if is_tls(name) => checks::check(directive)
+                    .and_then(|()| server.tls.set(directive, &mut self.reading)),
                 _ => self.level_directive(directive, &mut server.outside, false),
             };
             self.settle(directive, outcome);
@@ -314,7 +324,7 @@ impl<'r> HttpReader<'r> {
         let name = directive.name();
         match name {
             "location" => {
-                let location = self.location(directive, draft)?;
+                let location = self.location(directive, draft, in_location)?;
                 draft.children.push(location);
                 Ok(())
             }
@@ -353,12 +363,22 @@ impl<'r> HttpReader<'r> {
         }
     }
 
-    fn location(&mut self, block: &Directive, outer: &Draft) -> Result<Draft, String> {
+    fn location(
+        &mut self,
+        block: &Directive,
+        outer: &Draft,
+        in_location: bool,
+    ) -> Result<Draft, String> {
         let (name, kind) = self.location_kind(block)?;
         if let LocationKind::Exact = outer.kind {
             return Err(format!(
                 "location \"{name}\" cannot be inside the exact location \"{}\"",
                 outer.name
+            ));
+        }
+        if kind == LocationKind::Named && (in_location || !outer.name.is_empty()) {
+            return Err(format!(
+                "named location \"{name}\" can be on the server level only"
             ));
         }
         if outer.kind == LocationKind::Named {
@@ -451,6 +471,7 @@ impl<'r> HttpReader<'r> {
             let format = translate(&text, Escapes::Hexadecimal, "combined");
             self.http.formats.entry("combined".into()).or_insert(format);
         }
+        check_uses(&self.http.zones, &mut self.reading);
         let undefined: Vec<String> = self
             .reading
             .variables
@@ -474,5 +495,20 @@ fn apply(
     conf: &mut LocationConf,
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
+    checks::check(directive)?;
     setters::apply(directive, conf, reading).unwrap_or(Ok(()))
+}
+
+/// Adds the addresses of a `listen`, which a server has once.
+fn add_listens(server: &mut ServerDraft, own: Vec<Listen>) -> Result<(), String> {
+    for listen in &own {
+        let is_same = |known: &Listen| {
+            known.address == listen.address && !known.is_second() && !listen.is_second()
+        };
+        if server.listens.iter().any(is_same) {
+            return Err(format!("a duplicate listen {}", listen.address));
+        }
+    }
+    server.listens.extend(own);
+    Ok(())
 }

@@ -3,6 +3,7 @@
 //! Called by: `load`, and the setters of the modules.
 
 use crate::{text::Text, variables::Variables};
+use saker_config::model::Origin;
 use saker_nginx_syntax::{Directive, Report};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,17 @@ pub struct Reading<'r> {
     pub conf_prefix: &'r Path,
     /// Name of the location whose block is read; empty outside.
     pub location_name: String,
+    /// Zones that limits name, which may be defined behind them.
+    pub zone_uses: Vec<ZoneUse>,
+}
+
+/// A limit's zone.
+#[derive(Clone, Debug)]
+pub struct ZoneUse {
+    pub zone: Box<str>,
+    /// The directive that defines such zones.
+    pub kind: &'static str,
+    pub origin: Origin,
 }
 
 impl Reading<'_> {

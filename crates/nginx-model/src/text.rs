@@ -36,8 +36,7 @@ impl Text {
             let (literal, behind) = rest.split_at(at);
             push_literal(&mut parts, literal);
             let behind = behind.get(1..).unwrap_or_default();
-            let (name, left) =
-                name_in(behind).ok_or_else(|| format!("invalid variable name in \"{source}\""))?;
+            let (name, left) = name_in(behind)?;
             parts.push(match name.parse::<u8>() {
                 Ok(group @ 0..=9) if name.len() == 1 => Part::Capture(group),
                 _ => Part::Variable(variables.named(name)),
@@ -106,20 +105,25 @@ fn push_literal(parts: &mut Vec<Part>, text: &str) {
 }
 
 /// Splits the name behind a `$` from the rest. A digit stands alone.
-fn name_in(text: &str) -> Option<(&str, &str)> {
-    if let Some(braced) = text.strip_prefix('{') {
-        let (name, rest) = braced.split_once('}')?;
-        let is_name = !name.is_empty() && name.bytes().all(is_name_byte);
-        return is_name.then_some((name, rest));
+fn name_in(text: &str) -> Result<(&str, &str), String> {
+    let (is_braced, inner) = match text.strip_prefix('{') {
+        Some(inner) => (true, inner),
+        None => (false, text),
+    };
+    if !is_braced && text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Ok(text.split_at(1));
     }
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
-        return Some(text.split_at(1));
+    let end = inner.bytes().position(|byte| !is_name_byte(byte));
+    let (name, mut rest) = inner.split_at(end.unwrap_or(inner.len()));
+    if is_braced && !inner.is_empty() {
+        let closed = rest.strip_prefix('}');
+        rest = closed
+            .ok_or_else(|| format!("the closing bracket in \"{name}\" variable is missing"))?;
     }
-    let end = text
-        .bytes()
-        .position(|byte| !is_name_byte(byte))
-        .unwrap_or(text.len());
-    (end > 0).then(|| text.split_at(end))
+    match name.is_empty() {
+        true => Err("invalid variable name".to_owned()),
+        false => Ok((name, rest)),
+    }
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -176,7 +180,12 @@ mod tests {
         );
         assert_eq!(shown("$x$x$y"), "<Named(0)><Named(0)><Named(1)>");
         assert_eq!(shown(""), "");
-        assert_eq!(shown("a$"), "invalid variable name in \"a$\"");
-        assert_eq!(shown("${a"), "invalid variable name in \"${a\"");
+        let missing = "the closing bracket in \"a\" variable is missing";
+        for text in ["a$", "${", "${}", "$-"] {
+            assert_eq!(shown(text), "invalid variable name", "{text}");
+        }
+        for text in ["${a", "${a-b}"] {
+            assert_eq!(shown(text), missing, "{text}");
+        }
     }
 }

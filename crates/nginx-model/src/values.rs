@@ -64,11 +64,8 @@ pub fn flag(directive: &Directive) -> Result<bool, String> {
 }
 
 /// Returns nginx's message for an argument that is not understood.
-pub fn invalid(directive: &Directive, argument: &str) -> String {
-    format!(
-        "invalid value \"{argument}\" in \"{}\" directive",
-        directive.name()
-    )
+pub fn invalid(argument: &str) -> String {
+    format!("invalid value \"{argument}\"")
 }
 
 /// Parses permissions: `user:rw`, `group:r`, `all:r`. The user may read and write.

@@ -5,6 +5,9 @@
 //! nginx's manual says. `#` and quotes count at the beginning of a word only.
 //! Out of scope: directives and their blocks.
 
+/// Size of nginx's buffer, which a word has to fit in, with what ends it.
+const WORD_BYTES_MAX: usize = 4096;
+
 /// A word of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
@@ -76,7 +79,7 @@ impl<'t> Lexer<'t> {
         {
             return Err(self.error(format!("unexpected \"{}\"", char::from(byte))));
         }
-        self.skip_space();
+        self.skip_space()?;
         let Some(byte) = self.peek() else {
             return Ok(None);
         };
@@ -85,7 +88,7 @@ impl<'t> Lexer<'t> {
             b'{' => Token::Open,
             b'}' => Token::Close,
             b'"' | b'\'' => return self.quoted(byte).map(|word| Some(Token::Word(word))),
-            _ => return Ok(Some(Token::Word(self.bare()))),
+            _ => return self.bare().map(|word| Some(Token::Word(word))),
         };
         self.advance();
         Ok(Some(mark))
@@ -104,18 +107,35 @@ impl<'t> Lexer<'t> {
     }
 
     /// Skips white space and comments.
-    fn skip_space(&mut self) {
-        let mut in_comment = false;
+    fn skip_space(&mut self) -> Result<(), LexError> {
+        let mut comment = None;
         while let Some(byte) = self.peek() {
-            match byte {
-                b'\n' => in_comment = false,
-                _ if in_comment => {}
-                b'#' => in_comment = true,
+            match (byte, comment) {
+                (b'\n', Some(start)) => {
+                    self.check_length(start, self.line)?;
+                    comment = None;
+                }
+                (_, Some(_)) => {}
+                (b'#', None) => comment = Some(self.at),
                 _ if byte.is_ascii_whitespace() => {}
-                _ => return,
+                _ => return Ok(()),
             }
             self.advance();
         }
+        Ok(())
+    }
+
+    /// Refuses text that nginx's buffer does not hold, and names the line where it begins.
+    fn check_length(&self, start: usize, line: u32) -> Result<(), LexError> {
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        if text.len() < WORD_BYTES_MAX {
+            return Ok(());
+        }
+        let beginning = String::from_utf8_lossy(text.get(..10).unwrap_or_default());
+        Err(LexError {
+            message: format!("too long parameter \"{beginning}...\" started"),
+            line,
+        })
     }
 
     fn word_at(&self) -> (u32, u32) {
@@ -126,8 +146,16 @@ impl<'t> Lexer<'t> {
     fn quoted(&mut self, quote: u8) -> Result<Word, LexError> {
         let (line, column) = self.word_at();
         self.advance();
+        let start = self.at;
         let mut bytes = Vec::new();
         loop {
+            if self.at - start >= WORD_BYTES_MAX {
+                let mark = char::from(quote);
+                let message = format!(
+                    "too long parameter, probably missing terminating \"{mark}\" character"
+                );
+                return Err(LexError { message, line });
+            }
             match self.peek() {
                 None => {
                     return Err(
@@ -145,11 +173,13 @@ impl<'t> Lexer<'t> {
             }
         }
         self.after_quote = true;
+        self.check_length(start, line)?;
         Ok(word(bytes, (line, column), true))
     }
 
-    fn bare(&mut self) -> Word {
+    fn bare(&mut self) -> Result<Word, LexError> {
         let place = self.word_at();
+        let start = self.at;
         let mut bytes = Vec::new();
         let mut behind_dollar = false;
         while let Some(byte) = self.peek() {
@@ -166,7 +196,8 @@ impl<'t> Lexer<'t> {
                 }
             }
         }
-        word(bytes, place, false)
+        self.check_length(start, place.0)?;
+        Ok(word(bytes, place, false))
     }
 
     /// A backslash and what it stands before. It stays unless it names a quote, itself, or a
@@ -241,6 +272,30 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_fit_in_a_buffer() {
+        let long = |count: usize| "a".repeat(count);
+        let started = "2:too long parameter \"aaaaaaaaaa...\" started";
+        let quoted = "2:too long parameter, probably missing terminating \"'\" character";
+        let word = |count| format!("<{}> ;", long(count));
+        let rows = [
+            (format!("\n{};", long(4095)), word(4095)),
+            (format!("\n{};", long(4096)), started.to_owned()),
+            (format!("\n'{}';", long(4094)), word(4094)),
+            (format!("\n'{}';", long(4095)), started.to_owned()),
+            (format!("\n'{}\n';", long(4096)), quoted.to_owned()),
+            (format!("\n'{}", long(8000)), quoted.to_owned()),
+            (
+                format!("\n#{}\n", long(4095)),
+                "2:too long parameter \"#aaaaaaaaa...\" started".to_owned(),
+            ),
+            (format!("\n#{}\na;", long(4094)), "<a> ;".to_owned()),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(shown(&text), expected, "{} bytes", text.len());
         }
     }
 

@@ -176,6 +176,12 @@ impl Reader<'_> {
             false => self.checked(&directive, context, is_open),
         };
         let inner = inner_context(&directive, context);
+        if is_free && is_open {
+            return Err(LexError {
+                message: "unexpected \"{\"".to_owned(),
+                line: lexer.line(),
+            });
+        }
         if is_open {
             self.depth += 1;
             if self.depth > DEPTH_MAX {

@@ -109,6 +109,11 @@ impl Report {
         self.add(Severity::Warning, origin.clone(), 0, message, None);
     }
 
+    /// The same without a place in a file.
+    pub fn warn_without_place(&mut self, message: String) {
+        self.add(Severity::Warning, Origin::built_in(), 0, message, None);
+    }
+
     /// Reports something that needs no action.
     pub fn note(&mut self, directive: &Directive, message: impl Into<String>) {
         let length = directive.name.text.chars().count();

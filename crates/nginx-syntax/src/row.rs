@@ -111,7 +111,9 @@ impl Support {
 impl Row {
     /// Returns true if the directive may have so many arguments.
     pub fn takes(&self, count: usize) -> bool {
-        (usize::from(self.arguments_min)..=usize::from(self.arguments_max)).contains(&count)
+        let is_bounded = self.arguments_max != MANY;
+        count >= usize::from(self.arguments_min)
+            && (!is_bounded || count <= usize::from(self.arguments_max))
     }
 }
 

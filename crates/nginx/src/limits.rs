@@ -296,6 +296,7 @@ mod tests {
 
     fn zone(per_1000_s: u64, entries_max: usize) -> Zone {
         Zone {
+            directive: "limit_req_zone",
             name: "z".into(),
             number: 0,
             key: Text::default(),

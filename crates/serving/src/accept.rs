@@ -11,32 +11,20 @@ use crate::{
     freshness::ReadOrigin,
     h1, h2,
     io::Io,
+    preface::{self, Waiting},
     request::{Http2Terms, Session},
     stream,
     transport::{HandshakeFailure, HandshakeStep, TlsStream, Transport},
     worker::{Draining, Worker},
 };
 use saker_config::model::{Address, StreamServer};
-use saker_net::{
-    Deadline, RawStream, Stream,
-    proxy_preface::{self, Preface},
-};
+use saker_net::{RawStream, Stream, proxy_preface::Preface};
 use saker_pipeline::{Client, PrefaceAddresses};
 use saker_telemetry::{Metric, error_log, message};
 use saker_tls::{ACME_TLS_ALPN, Acceptor, TlsError};
-use std::{
-    future::poll_fn,
-    net::SocketAddr,
-    os::fd::AsFd,
-    rc::Rc,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{future::poll_fn, net::SocketAddr, os::fd::AsFd, rc::Rc, sync::Arc, time::Duration};
 use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
 
-/// Size of reads before a driver takes the connection.
-const PIECE_BYTES: usize = 4096;
 /// Polling interval of a handshake that waits for its certificate.
 const CERTIFICATE_POLL: Duration = Duration::from_millis(100);
 /// Maximum wait for a certificate. The client's own handshake limit is suspended meanwhile.
@@ -406,9 +394,9 @@ async fn await_preface(
     names_client: bool,
 ) -> Option<Client> {
     let limit_ms = worker.services().generation.model.limits.head_timeout_ms;
-    let preface = preface_within(worker, io, limit_ms).await;
-    let client_address = client.address;
+    let preface = preface::read(worker, io, limit_ms, &Waiting(&client)).await;
     let behind = preface
+        .ok()
         .and_then(|(preface, tlvs)| behind(client, preface, tlvs))
         .map(|(behind, before)| match names_client {
             true => behind,
@@ -420,78 +408,14 @@ async fn await_preface(
         });
     if behind.is_none() {
         worker.counters.increment(Metric::ProxyPrefacesRefused);
-        error_log::log_client(
-            &message::PROXY_PREFACE_BAD,
-            client_address,
-            format_args!(""),
-        );
     }
     behind
-}
-
-/// Reads a preface within a time; returns the client and destination that it names. `None`:
-/// malformed, late, or gone.
-pub async fn read_preface(
-    worker: &Worker,
-    io: &mut Io,
-    limit_ms: u64,
-) -> Option<Option<(SocketAddr, SocketAddr)>> {
-    match preface_within(worker, io, limit_ms).await?.0 {
-        Preface::Complete { source, .. } => Some(source),
-        Preface::Partial => None,
-    }
-}
-
-/// A complete preface, and its TLVs.
-type ReadPreface = (Preface, Box<[u8]>);
-
-async fn preface_within(worker: &Worker, io: &mut Io, limit_ms: u64) -> Option<ReadPreface> {
-    let deadline = worker.deadlines.add();
-    deadline.arm(saker_net::clock::monotonic_ms().saturating_add(limit_ms));
-    let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
-    worker.deadlines.remove(&deadline);
-    preface
 }
 
 /// Closes a connection whose client may still have to read what it was sent.
 pub async fn linger(worker: &Rc<Worker>, stream: Stream) {
     let mut io = Io::new(Transport::plain(stream), Vec::new());
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
-}
-
-/// `None`: malformed, late, or gone.
-fn poll_preface(
-    cx: &mut Context<'_>,
-    io: &mut Io,
-    deadline: &Deadline,
-) -> Poll<Option<ReadPreface>> {
-    loop {
-        if deadline.is_over() {
-            return Poll::Ready(None);
-        }
-        match proxy_preface::parse(&io.input) {
-            Ok(Preface::Partial) => {}
-            Ok(preface @ Preface::Complete { consumed, .. }) => {
-                let tlvs = proxy_preface::tlvs(io.input.get(..consumed).unwrap_or_default()).into();
-                io.consume(consumed);
-                return Poll::Ready(Some((preface, tlvs)));
-            }
-            Err(_) => return Poll::Ready(None),
-        }
-        deadline.register(cx);
-        match ready!(poll_more(cx, io)) {
-            Ok(0) | Err(_) => return Poll::Ready(None),
-            Ok(_) => {}
-        }
-    }
-}
-
-/// Reads once, behind what was read before.
-pub fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usize>> {
-    let mut piece = [0; PIECE_BYTES];
-    let read = ready!(io.transport.poll_read(cx, &mut piece))?;
-    io.input.extend_from_slice(&piece[..read]);
-    Poll::Ready(Ok(read))
 }
 
 /// Returns the client that a preface names, and the one that sent it.

@@ -26,6 +26,7 @@ pub mod log_files;
 mod logged_hosts;
 pub mod mux;
 mod pieces;
+mod preface;
 pub mod quic;
 pub mod quic_secrets;
 pub mod request;

@@ -3,7 +3,7 @@
 //! Called by: `tcp` and `datagrams`.
 //! Caveat: where the configuration is nginx's, they are in the words that its tools look for.
 
-use crate::session::Session;
+use crate::{relay::RelayEnd, session::Session};
 use saker_gateway::Failure;
 use saker_telemetry::{
     error_log::{self, ContextItem, LogContext, SiteLog},
@@ -47,7 +47,7 @@ fn words(failure: &Failure, name: &str) -> String {
         }
         Failure::NoMember | Failure::MemberGone => format!("no live upstreams {CONNECTING}"),
         Failure::Io(error) => format!(
-            "recv() failed ({}) while proxying connection",
+            "recv() failed ({}) while proxying and reading from upstream",
             system(error)
         ),
         Failure::Timeout => {
@@ -55,6 +55,44 @@ fn words(failure: &Failure, name: &str) -> String {
         }
         other => format!("upstream failed ({other}) {CONNECTING}"),
     }
+}
+
+/// Logs that a connection has broken, or that nothing has moved for too long, which is common: at
+/// `info`, unless the upstream broke it.
+pub fn complain_of_end(session: &Session, end: RelayEnd, failure: Option<&io::Error>) {
+    if !error_log::speaks_nginx() {
+        return;
+    }
+    let (level, text) = match (end, failure) {
+        (RelayEnd::Cut, Some(error)) => {
+            let text = format!("recv() failed ({})", system(error));
+            (
+                Level::Error,
+                format!("{text} while proxying and reading from upstream"),
+            )
+        }
+        (RelayEnd::ClientGone, Some(error)) => {
+            let text = format!("recv() failed ({})", system(error));
+            (
+                Level::Info,
+                format!("{text} while proxying and reading from client"),
+            )
+        }
+        (RelayEnd::Idle, _) => {
+            let text = "connection timed out (110: Connection timed out)";
+            (Level::Info, format!("{text} while proxying connection"))
+        }
+        _ => return,
+    };
+    let context = OfUpstream {
+        session,
+        upstream: session.attempts.last().map_or("", |one| &one.address),
+    };
+    let message = match level {
+        Level::Error => &message::STREAM_UNREACHABLE,
+        _ => &message::STREAM_STEP,
+    };
+    error_log::log_nginx(message, level, &context, format_args!("{text}"));
 }
 
 /// Members that refuse are common; other errors of the system are of another kind.

@@ -14,7 +14,7 @@ use crate::{
     idle::IdleLimit,
     rules::Action,
     session::{Session, SessionProtocol},
-    status,
+    status, steps,
 };
 use saker_config::model::{Address, StreamServer, Upstream};
 use saker_gateway::{Busy, Choice, Failure, StreamMember};
@@ -270,6 +270,7 @@ impl DatagramServer {
 /// Asks the rules whether a session may begin.
 fn admitted(context: &StreamContext, session: &mut Session) -> Result<Vec<Counted>, u16> {
     context.rules.settle_client(session);
+    steps::log_beginning(session);
     let limits = context.rules.limit(session)?;
     match context.rules.is_allowed(session) {
         true => {
@@ -355,6 +356,7 @@ impl Running {
                     }
                     attempt.connect_ms = Some(0);
                     self.session.attempts.push(attempt);
+                    steps::log_connected(&self.session, socket.local_addr().ok());
                     return Some(Way {
                         socket,
                         member,
@@ -386,17 +388,40 @@ impl Running {
         }
         let failure = poll_fn(|cx| self.poll(cx, &mut way, &limit, context)).await;
         match failure {
-            None => way.member.succeed(),
+            None => {
+                way.member.succeed();
+                self.log_end(&way, &limit);
+            }
             Some(failure) => {
                 way.member.fail();
                 self.session.status = status::BAD_GATEWAY;
                 let address = way.member.to_string();
-                complain(&self.session, &address, &Failure::Io(failure));
+                let failure = match failure.kind() {
+                    io::ErrorKind::TimedOut => Failure::Timeout,
+                    _ => Failure::Io(failure),
+                };
+                complain(&self.session, &address, &failure);
             }
         }
         if let Some(attempt) = self.session.attempts.last_mut() {
             attempt.session_ms = clock::monotonic_ms().saturating_sub(way.began_ms);
         }
+    }
+
+    fn log_end(&self, way: &Way, limit: &IdleLimit) {
+        if !steps::are_wanted(&self.session) {
+            return;
+        }
+        let end = match limit.is_over() {
+            true => "timed out",
+            false => "done",
+        };
+        let bytes = self.session.bytes_text().unwrap_or_default();
+        let (sent, received) = (way.sent, way.received);
+        steps::log(
+            &self.session,
+            format_args!("udp {end}, packets from/to client:{sent}/{received}, {bytes}"),
+        );
     }
 
     /// Ready when the session is over; with an error if the member is to blame.
@@ -418,8 +443,8 @@ impl Running {
         }
         let server = &self.session.server;
         ready!(limit.poll(cx));
-        let expected = server.datagrams_out_max.is_some_and(|max| max > 0);
-        let is_silent = expected && way.received == 0;
+        let expected = server.datagrams_out_max.unwrap_or_default();
+        let is_silent = way.received < expected.saturating_mul(way.sent);
         Poll::Ready(is_silent.then(|| io::ErrorKind::TimedOut.into()))
     }
 

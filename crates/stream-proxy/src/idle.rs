@@ -33,6 +33,11 @@ impl IdleLimit {
             .arm(clock::monotonic_ms().saturating_add(self.limit_ms));
     }
 
+    /// Returns true if the time is over.
+    pub fn is_over(&self) -> bool {
+        self.deadline.is_over()
+    }
+
     /// Ready when the time is over.
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.deadline.is_over() {

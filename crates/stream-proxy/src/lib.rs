@@ -15,6 +15,7 @@ mod pace;
 mod relay;
 mod rules;
 mod session;
+mod steps;
 mod tcp;
 mod variables;
 
@@ -22,6 +23,7 @@ pub use attempt::Attempt;
 pub use relay::{Relay, RelayEnd};
 pub use rules::{Action, NextAction, StreamRules};
 pub use session::{Session, SessionProtocol, SessionVariables};
+pub use steps::log_beginning;
 pub use tcp::serve;
 
 use saker_gateway::StreamMembers;

@@ -7,7 +7,10 @@
 //! and nothing is read behind it.
 
 use saker_pipeline::Tunnel;
-use std::task::{Context, Poll, ready};
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
 
 /// Bytes after which other connections get their turn.
 const TURN_BYTES_MAX: usize = 1 << 20;
@@ -33,6 +36,10 @@ pub struct Relay {
     ends_at_first: bool,
     /// The program takes nothing more.
     is_up_cut: bool,
+    /// The direction from the program was the one whose end ended all.
+    was_down_last: bool,
+    /// The reason why a read failed.
+    failure: Option<io::Error>,
 }
 
 impl Relay {
@@ -57,8 +64,12 @@ impl Relay {
         program: &mut dyn Tunnel,
         buf: &mut [u8],
     ) -> Poll<RelayEnd> {
+        let was_up_over = self.up.step == Step::Over;
         match self.up.poll(cx, client, program, buf) {
-            Poll::Ready(Err(Broken::From)) => return Poll::Ready(RelayEnd::ClientGone),
+            Poll::Ready(Err(Broken::From(error))) => {
+                self.failure = Some(error);
+                return Poll::Ready(RelayEnd::ClientGone);
+            }
             // A program that takes nothing more may still have something to say.
             Poll::Ready(Err(Broken::To)) => {
                 self.up.stop();
@@ -67,7 +78,10 @@ impl Relay {
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         match self.down.poll(cx, program, client, buf) {
-            Poll::Ready(Err(Broken::From)) => return Poll::Ready(RelayEnd::Cut),
+            Poll::Ready(Err(Broken::From(error))) => {
+                self.failure = Some(error);
+                return Poll::Ready(RelayEnd::Cut);
+            }
             Poll::Ready(Err(Broken::To)) => return Poll::Ready(RelayEnd::ClientGone),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
@@ -77,9 +91,20 @@ impl Relay {
             false => up && down,
         };
         if is_over {
+            self.was_down_last = down && (self.ends_at_first || was_up_over);
             return Poll::Ready(RelayEnd::Whole);
         }
         program.poll_idle(cx).map(|()| RelayEnd::Idle)
+    }
+
+    /// Returns true if the end of the program's direction ended all.
+    pub fn was_down_last(&self) -> bool {
+        self.was_down_last
+    }
+
+    /// Returns the reason why a read failed.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
     }
 
     /// From the client.
@@ -113,7 +138,7 @@ enum Step {
 }
 
 enum Broken {
-    From,
+    From(io::Error),
     To,
 }
 
@@ -148,7 +173,7 @@ impl Way {
                     turn += bytes;
                     self.pass(cx, to, buf.get(..bytes).unwrap_or_default())?;
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::From)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::From(error))),
                 Poll::Pending => {
                     // What was taken must not wait for more.
                     if let Poll::Ready(Err(_)) = to.poll_flush(cx) {

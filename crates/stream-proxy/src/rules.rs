@@ -80,6 +80,11 @@ pub trait StreamRules {
     /// Returns the way a session goes on. Called when its TLS stands, or its hello has been read.
     fn action<'a>(&'a self, session: &'a mut Session) -> NextAction<'a>;
 
+    /// Returns the status of a session whose upstream broke the connection that it had taken.
+    fn status_of_cut(&self) -> u16 {
+        crate::status::BAD_GATEWAY
+    }
+
     /// Writes the lines about a session that has ended: number of the log, and text.
     fn log(&self, session: &mut Session, write: &mut dyn FnMut(usize, &[u8]));
 }

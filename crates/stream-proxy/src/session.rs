@@ -124,8 +124,8 @@ impl Session {
             .map(Cow::Borrowed)
     }
 
-    /// Bytes so far, in the words of nginx's lines. `None`: no upstream has been tried.
-    fn bytes_text(&self) -> Option<String> {
+    /// Bytes of both ends so far, in the words of nginx's lines. `None`: no upstream has been tried.
+    pub(crate) fn bytes_text(&self) -> Option<String> {
         let last = self.attempts.last();
         let (sent, received) = last.map_or((0, 0), |one| (one.bytes_sent, one.bytes_received));
         self.has_target.then(|| {

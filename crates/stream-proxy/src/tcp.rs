@@ -8,13 +8,13 @@
 use crate::{
     READ_BYTES_MAX, StreamContext,
     attempt::Attempt,
-    complaint::complain,
+    complaint::{complain, complain_of_end},
     idle::IdleLimit,
     pace::Pace,
     relay::{Relay, RelayEnd},
     rules::Action,
     session::Session,
-    status,
+    status, steps,
 };
 use saker_config::model::Upstream;
 use saker_gateway::{Choice, Failure, StreamConnection};
@@ -44,7 +44,10 @@ pub async fn serve(
             session.bytes_sent += send(client, &text, &limit).await;
         }
         Action::Proxy(upstream, key) => match connect(context, session, &upstream, &key).await {
-            Some(member) => relay(context, session, client, (member, ahead)).await,
+            Some(mut member) => {
+                steps::log_connected(session, member.local_address());
+                relay(context, session, client, (member, ahead)).await;
+            }
             None => session.status = status::BAD_GATEWAY,
         },
     }
@@ -191,8 +194,19 @@ async fn relay(
     .await;
     guard.session.status = match end {
         RelayEnd::Whole | RelayEnd::Idle | RelayEnd::ClientGone => status::OK,
-        RelayEnd::Cut => status::BAD_GATEWAY,
+        RelayEnd::Cut => context.rules.status_of_cut(),
     };
+    let is_of_upstream = end == RelayEnd::Cut || relay.was_down_last();
+    drop(guard);
+    complain_of_end(session, end, relay.failure());
+    if end != RelayEnd::Idle && steps::are_wanted(session) {
+        let side = match is_of_upstream {
+            true => "upstream",
+            false => "client",
+        };
+        let bytes = session.bytes_text().unwrap_or_default();
+        steps::log(session, format_args!("{side} disconnected, {bytes}"));
+    }
 }
 
 /// Notes how far a session has come, when it ends in whatever way.

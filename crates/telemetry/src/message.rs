@@ -363,6 +363,10 @@ messages! {
         "Nothing, if intended; the line says by which rule.";
     STREAM_NOT_PASSED "SK0962" "stream" Error "a stream's connection found no listener"
         "Let `pass` name an address that a server of `http` listens on, without `ssl` if the stream ends TLS.";
+    STREAM_HELLO_TOO_LONG "SK0963" "stream" Error "a stream's TLS hello is longer than what is read ahead"
+        "Raise `preread_buffer_size` if clients need longer ones; else nothing: the session has ended.";
+    STREAM_STEP "SK0964" "stream" Info "a stream's session has begun or ended"
+        "Nothing; the line is nginx's, at the level `info`.";
     // 10: the page cache.
     CACHE_UNREADABLE "SK1001" "cache" Warn "a cache entry cannot be read; the page is fetched again"
         "If there are many, check the disk.";

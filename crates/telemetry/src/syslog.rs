@@ -133,7 +133,14 @@ impl Syslog {
         let (mut place, mut tag) = (None, "nginx");
         let (mut facility, mut host) = (23, Some(host_name()));
         let mut severity = severity.and_then(|name| position(&SEVERITIES, name));
+        let mut seen = Vec::new();
         for parameter in text.split(',') {
+            if let Some((name, _)) = parameter.split_once('=') {
+                if seen.contains(&name) {
+                    return Err(format!("duplicate syslog \"{name}\""));
+                }
+                seen.push(name);
+            }
             match parameter.split_once('=') {
                 Some(("server", server)) => place = Some(Place::parse(server)?),
                 Some(("facility", name)) => {
@@ -220,6 +227,9 @@ impl Place {
             };
         }
         let has_port = match text.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') && port.parse::<u16>().is_err() => {
+                return Err(format!("invalid port in syslog server \"{text}\""));
+            }
             Some((host, port)) => {
                 !port.is_empty()
                     && port.bytes().all(|byte| byte.is_ascii_digit())

@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn u8(&mut self) -> Option<u8> {
+    pub fn u8(&mut self) -> Option<u8> {
         self.take(1).map(|bytes| bytes[0])
     }
 

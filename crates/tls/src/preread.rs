@@ -11,6 +11,8 @@ use crate::client_hello::{Peek, Reader, first_message, server_name};
 pub struct HelloFacts {
     /// In lower case, without a dot at its end.
     pub server_name: Option<String>,
+    /// The same as it was sent.
+    pub server_name_as_sent: Option<Box<[u8]>>,
     /// Protocols that the client offers, in its order (RFC 7301).
     pub protocols: Vec<Vec<u8>>,
     /// The highest version that the client offers, as logs write it.
@@ -62,7 +64,11 @@ fn facts(body: &[u8]) -> Option<HelloFacts> {
         let (kind, content) = (extensions.u16()?, extensions.vector16()?);
         let mut content = Reader(content);
         match kind {
-            0 => facts.server_name = server_name(content.vector16()?),
+            0 => {
+                let names = content.vector16()?;
+                facts.server_name = server_name(names);
+                facts.server_name_as_sent = first_name(names).map(Into::into);
+            }
             16 => {
                 let mut list = Reader(content.vector16()?);
                 while !list.0.is_empty() {
@@ -82,6 +88,18 @@ fn facts(body: &[u8]) -> Option<HelloFacts> {
         }
     }
     Some(facts)
+}
+
+/// The first host name of a list, whatever it is made of.
+fn first_name(list: &[u8]) -> Option<&[u8]> {
+    let mut list = Reader(list);
+    while !list.0.is_empty() {
+        let (kind, name) = (list.u8()?, list.vector16()?);
+        if kind == 0 {
+            return Some(name);
+        }
+    }
+    None
 }
 
 fn version(code: u16) -> Option<&'static str> {
@@ -135,6 +153,7 @@ mod tests {
         let bytes = record(&extensions);
         let expected = HelloFacts {
             server_name: Some("a.test".into()),
+            server_name_as_sent: Some(b"A.test"[..].into()),
             protocols: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             version: Some("TLSv1.3"),
         };

@@ -145,13 +145,17 @@ fn complain(loaded: &Loaded, input: &NginxInput, is_quiet: bool) {
     for error in &loaded.report.emergencies {
         eprintln!("nginx: {error}");
     }
+    let all = loaded.report.diagnostics.iter();
+    // Those without a place come when nginx has read all, which an error prevents.
+    let is_early = |line: u32| line > 0 || !loaded.report.has_errors();
+    let warnings = all.filter(|one| one.severity == Severity::Warning && is_early(one.origin.line));
+    let warnings: Vec<String> = warnings
+        .map(|warning| format!("[warn] {}", machine::with_place(warning)))
+        .collect();
+    early_log::note(input, &warnings);
     early_log::note(input, &loaded.report.emergencies);
-    let all = &loaded.report.diagnostics;
-    let warnings = all
-        .iter()
-        .filter(|diagnostic| diagnostic.severity == Severity::Warning && !is_quiet);
-    for warning in warnings {
-        eprintln!("nginx: [warn] {}", machine::with_place(warning));
+    for warning in warnings.iter().filter(|_| !is_quiet) {
+        eprintln!("nginx: {warning}");
     }
 }
 

@@ -52,7 +52,7 @@ pub const SETTERS: Setters<AutoindexConf> = &[
             "json" => ListingFormat::Json,
             "jsonp" => ListingFormat::Jsonp,
             "xml" => ListingFormat::Xml,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),

@@ -55,7 +55,7 @@ pub const SETTERS: Setters<BodyConf> = &[
             "off" => BodyFiles::Off,
             "clean" => BodyFiles::Clean,
             "on" => BodyFiles::Keep,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),

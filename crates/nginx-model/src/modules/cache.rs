@@ -313,7 +313,7 @@ pub fn words(directive: &Directive, known: &[&str]) -> Result<Arc<[Box<str>]>, S
     let mut all: Vec<Box<str>> = Vec::new();
     for word in directive.texts() {
         if !known.contains(&word) {
-            return Err(invalid(directive, word));
+            return Err(invalid(word));
         }
         all.push(word.into());
     }

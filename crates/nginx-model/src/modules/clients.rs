@@ -81,7 +81,7 @@ pub const SETTERS: Setters<ClientsConf> = &[
                 "none" => {}
                 "msie6" => disabled.msie6 = true,
                 "safari" => disabled.safari = true,
-                other => return Err(invalid(d, other)),
+                other => return Err(invalid(other)),
             }
         }
         conf.keepalive_disabled = Some(disabled);
@@ -118,7 +118,7 @@ pub fn set_keepalive_field(directive: &Directive, conf: &mut ClientsConf) -> Res
     conf.keepalive_field_s = Some(match text {
         "" => None,
         text => {
-            let ms = time_ms(text).ok_or_else(|| invalid(directive, text))?;
+            let ms = time_ms(text).ok_or_else(|| invalid(text))?;
             Some(ms / 1000).filter(|seconds| *seconds > 0)
         }
     });
@@ -135,6 +135,6 @@ fn level(directive: &Directive) -> Result<Level, String> {
         "notice" => Level::Notice,
         "warn" => Level::Warn,
         "error" => Level::Error,
-        other => return Err(invalid(directive, other)),
+        other => return Err(invalid(other)),
     })
 }

@@ -129,7 +129,7 @@ macro_rules! coding_setters {
                     "on" => StaticFiles::On,
                     "always" => StaticFiles::Always,
                     "off" => StaticFiles::Off,
-                    other => return Err(invalid(d, other)),
+                    other => return Err(invalid(other)),
                 });
                 Ok(())
             }),)*

@@ -186,11 +186,20 @@ pub const SETTERS: Setters<CoreConf> = &[
         conf.index = Some(before.iter().cloned().chain(texts?).collect());
         Ok(())
     }),
-    ("types", |d, conf, _| {
-        let mut types = BTreeMap::new();
+    ("types", |d, conf, reading| {
+        let mut types: BTreeMap<String, String> = BTreeMap::new();
         for entry in d.inside() {
             for extension in entry.texts() {
-                types.insert(extension.to_ascii_lowercase(), entry.name().to_owned());
+                let (name, value) = (extension.to_ascii_lowercase(), entry.name().to_owned());
+                let before = conf.types.as_ref().and_then(|types| types.get(&name));
+                if let Some(before) = types.get(&name).or(before) {
+                    let message = format!(
+                        "duplicate extension \"{name}\", content type: \"{value}\", \
+                         previous content type: \"{before}\""
+                    );
+                    reading.report.warn(entry, message, None);
+                }
+                types.insert(name, value);
             }
         }
         // Several blocks of one level are one.
@@ -250,7 +259,7 @@ pub const SETTERS: Setters<CoreConf> = &[
         conf.satisfy_any = Some(match d.argument(0) {
             "all" => false,
             "any" => true,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),
@@ -303,7 +312,7 @@ pub const SETTERS: Setters<CoreConf> = &[
             "off" => DateRule::Ignored,
             "exact" => DateRule::Exact,
             "before" => DateRule::Before,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),
@@ -321,7 +330,7 @@ pub const SETTERS: Setters<CoreConf> = &[
     }),
     ("large_client_header_buffers", |d, conf, _| {
         let number = number_argument(d)?;
-        let bytes = size(d.argument(1)).ok_or_else(|| invalid(d, d.argument(1)))?;
+        let bytes = size(d.argument(1)).ok_or_else(|| invalid(d.argument(1)))?;
         conf.large_header_bytes = Some((number, bytes));
         Ok(())
     }),
@@ -342,7 +351,7 @@ pub const SETTERS: Setters<CoreConf> = &[
             "off" => Symlinks::Follow,
             "on" => Symlinks::Refuse,
             "if_not_owner" => Symlinks::OwnerMatch,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),

@@ -148,7 +148,7 @@ pub const SETTERS: Setters<FiltersConf> = &[
             "log" => UserId::Log,
             "on" => UserId::On(false),
             "v1" => UserId::On(true),
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),
@@ -173,7 +173,7 @@ pub const SETTERS: Setters<FiltersConf> = &[
             "off" => CookieEnd::Session,
             "max" => CookieEnd::Max,
             text => {
-                let ms = time_ms(text).ok_or_else(|| invalid(d, text))?;
+                let ms = time_ms(text).ok_or_else(|| invalid(text))?;
                 CookieEnd::Seconds(i64::try_from(ms / 1000).unwrap_or(i64::MAX))
             }
         });
@@ -181,10 +181,7 @@ pub const SETTERS: Setters<FiltersConf> = &[
     }),
     ("userid_flags", user_id_flags),
     ("userid_service", |d, conf, _| {
-        let number = d
-            .argument(0)
-            .parse()
-            .map_err(|_| invalid(d, d.argument(0)))?;
+        let number = d.argument(0).parse().map_err(|_| invalid(d.argument(0)))?;
         conf.user_id_service = Some(number);
         Ok(())
     }),

@@ -64,7 +64,7 @@ pub const SETTERS: Setters<GzipConditions> = &[
         conf.takes_http10 = Some(match d.argument(0) {
             "1.0" => true,
             "1.1" => false,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),
@@ -72,7 +72,7 @@ pub const SETTERS: Setters<GzipConditions> = &[
     ("gzip_proxied", |d, conf, _| {
         for word in d.texts() {
             let known = WORDS.iter().find(|(name, _)| *name == word);
-            let (_, word) = known.ok_or_else(|| invalid(d, word))?;
+            let (_, word) = known.ok_or_else(|| invalid(word))?;
             let before = conf.proxied.take().unwrap_or_default();
             conf.proxied = Some(before.iter().copied().chain([*word]).collect());
         }

@@ -70,7 +70,7 @@ pub const SETTERS: Setters<HandlersConf> = &[
             match word {
                 "off" => {}
                 "PUT" | "DELETE" | "MKCOL" | "COPY" | "MOVE" => methods.push(word.into()),
-                other => return Err(invalid(d, other)),
+                other => return Err(invalid(other)),
             }
         }
         conf.dav_methods = Some(methods.into());

@@ -128,7 +128,7 @@ pub const SETTERS: Setters<HeadersConf> = &[
         };
         conf.expires = Some(match text.contains('$') {
             true => Expires::Variable(reading.text(text)?),
-            false => parse_expires(text, is_modified).ok_or_else(|| invalid(d, text))?,
+            false => parse_expires(text, is_modified).ok_or_else(|| invalid(text))?,
         });
         Ok(())
     }),
@@ -165,7 +165,7 @@ fn inheritance(directive: &Directive) -> Result<Inheritance, String> {
         "on" => Ok(Inheritance::Usual),
         "off" => Ok(Inheritance::None),
         "merge" => Ok(Inheritance::Merged),
-        other => Err(invalid(directive, other)),
+        other => Err(invalid(other)),
     }
 }
 
@@ -210,7 +210,7 @@ fn set_headers(
             "-s" => {
                 let list = words.next().unwrap_or_default();
                 for status in list.split_ascii_whitespace() {
-                    statuses.push(status.parse().map_err(|_| invalid(directive, status))?);
+                    statuses.push(status.parse().map_err(|_| invalid(status))?);
                 }
             }
             "-t" => return Err("-t is not supported: name the fields for all types".to_owned()),

@@ -6,10 +6,11 @@
 
 use crate::{
     inherit::inherit,
-    reading::{Reading, Setters},
+    reading::{Reading, Setters, ZoneUse},
     text::Text,
     values::{flag, number_argument, size},
 };
+use saker_config::model::Origin;
 use saker_nginx_syntax::Directive;
 use std::sync::Arc;
 
@@ -17,12 +18,36 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     pub name: Box<str>,
+    /// `limit_req_zone` or `limit_conn_zone`.
+    pub directive: &'static str,
     /// Number in the list of zones.
     pub number: usize,
     pub key: Text,
     /// Requests per 1000 seconds; 0 for connections.
     pub per_1000_s: u64,
     pub entries_max: usize,
+}
+
+impl Zone {
+    /// Refuses a name that another zone has.
+    ///
+    /// # Errors
+    /// nginx's message.
+    pub fn check_new(&self, known: &[Arc<Zone>]) -> Result<(), String> {
+        let Some(other) = known.iter().find(|other| other.name == self.name) else {
+            return Ok(());
+        };
+        Err(match other.directive == self.directive {
+            true => format!(
+                "{} \"{}\" is already bound to key \"{}\"",
+                self.directive, self.name, other.key.source
+            ),
+            false => format!(
+                "the shared memory zone \"{}\" is already declared for a different use",
+                self.name
+            ),
+        })
+    }
 }
 
 /// One `limit_req`.
@@ -68,14 +93,21 @@ pub const SETTERS: Setters<LimitsConf> = &[
         conf.requests_dry_run = Some(flag(d)?);
         Ok(())
     }),
-    ("limit_conn", |d, conf, _| {
+    ("limit_conn", |d, conf, reading| {
+        note_use(d, d.argument(0), "limit_conn_zone", reading);
         let number = d
             .argument(1)
             .parse()
             .ok()
             .filter(|number| (1..=65_535).contains(number))
-            .ok_or_else(|| format!("invalid number of connections \"{}\"", d.argument(1)))?;
+            .ok_or_else(|| match d.argument(1).parse::<u64>() {
+                Ok(65_536..) => "connection limit must be less 65536".to_owned(),
+                _ => format!("invalid number of connections \"{}\"", d.argument(1)),
+            })?;
         let before = conf.connections.take().unwrap_or_default();
+        if before.iter().any(|(zone, _)| **zone == *d.argument(0)) {
+            return Err("\"limit_conn\" directive is duplicate".to_owned());
+        }
         let own = (d.argument(0).into(), number);
         conf.connections = Some(before.iter().cloned().chain([own]).collect());
         Ok(())
@@ -101,7 +133,7 @@ fn status(directive: &Directive) -> Result<u16, String> {
 fn limit_req(
     directive: &Directive,
     conf: &mut LimitsConf,
-    _: &mut Reading<'_>,
+    reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let mut limit = RequestLimit {
         zone: "".into(),
@@ -126,9 +158,42 @@ fn limit_req(
     if limit.zone.is_empty() {
         return Err("\"limit_req\" must have \"zone\" parameter".to_owned());
     }
+    note_use(directive, &limit.zone, "limit_req_zone", reading);
     let before = conf.requests.take().unwrap_or_default();
     conf.requests = Some(before.iter().cloned().chain([limit]).collect());
     Ok(())
+}
+
+fn note_use(directive: &Directive, zone: &str, kind: &'static str, reading: &mut Reading<'_>) {
+    reading.zone_uses.push(ZoneUse {
+        zone: zone.into(),
+        kind,
+        origin: Origin {
+            line: directive.end_line,
+            ..directive.origin()
+        },
+    });
+}
+
+/// Reports zones that limits name, and that are none of theirs.
+pub fn check_uses(zones: &[Arc<Zone>], reading: &mut Reading<'_>) {
+    for used in std::mem::take(&mut reading.zone_uses) {
+        let name = &used.zone;
+        match zones.iter().find(|zone| zone.name == *name) {
+            Some(zone) if zone.directive == used.kind => {}
+            Some(_) => {
+                let message = format!(
+                    "the shared memory zone \"{name}\" is already declared for a different use"
+                );
+                let (file, line) = (&used.origin.file, used.origin.line);
+                reading.report.error_at(file, line, message);
+            }
+            None => {
+                let message = format!("zero size shared memory zone \"{name}\"");
+                reading.report.error_without_place(message);
+            }
+        }
+    }
 }
 
 /// Bytes of a zone per entry, as in nginx on 64 bits.
@@ -146,6 +211,10 @@ pub fn zone(
     let key = reading.text(directive.argument(0))?;
     let mut zone = Zone {
         name: "".into(),
+        directive: match directive.name() {
+            "limit_req_zone" => "limit_req_zone",
+            _ => "limit_conn_zone",
+        },
         number,
         key,
         per_1000_s: 0,
@@ -160,7 +229,7 @@ pub fn zone(
                     .ok_or_else(|| format!("invalid zone size \"{word}\""))?;
                 let bytes = size(bytes).ok_or_else(|| format!("invalid zone size \"{word}\""))?;
                 if bytes < 32 << 10 {
-                    return Err(format!("zone \"{name}\" is too small"));
+                    return Err(format!("zone \"{word}\" is too small"));
                 }
                 zone.name = name.into();
                 zone.entries_max = usize::try_from(bytes / ENTRY_BYTES).unwrap_or(usize::MAX);

@@ -4,9 +4,13 @@
 //! Caveat: sockets are bound once per address; where a wildcard address has the same port, it takes
 //! the connections of the others, and the local address tells them apart.
 
-use crate::{modules::maps::NameTable, reading::Reading, values::Regex};
-use saker_config::model::Address;
-use saker_nginx_syntax::Directive;
+use crate::{
+    modules::{maps::NameTable, socket_options::SocketOptions},
+    reading::Reading,
+    values::Regex,
+};
+use saker_config::model::{Address, Origin};
+use saker_nginx_syntax::{Directive, Report};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Permissions of Unix sockets: nginx's are for all users.
@@ -21,9 +25,29 @@ pub struct Listen {
     pub is_quic: bool,
     pub has_http2: bool,
     pub has_proxy_protocol: bool,
-    pub backlog: Option<u32>,
-    /// IPv4 clients come through this IPv6 socket, too.
-    pub is_dual: bool,
+    pub options: SocketOptions,
+    pub origin: Origin,
+}
+
+impl Listen {
+    /// An address without parameters.
+    pub fn at(address: Address) -> Listen {
+        Listen {
+            address,
+            is_default: false,
+            is_tls: false,
+            is_quic: false,
+            has_http2: false,
+            has_proxy_protocol: false,
+            options: SocketOptions::default(),
+            origin: Origin::built_in(),
+        }
+    }
+
+    /// Returns true for the IPv4 address that an IPv6 socket has, too.
+    pub fn is_second(&self) -> bool {
+        self.options.is_dual && matches!(self.address, Address::Tcp(SocketAddr::V4(_)))
+    }
 }
 
 /// Names of a server.
@@ -46,41 +70,33 @@ pub struct AddressServers {
 ///
 /// # Errors
 /// nginx's message.
-pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
+pub fn listen(directive: &Directive, report: &mut Report) -> Result<Vec<Listen>, String> {
     let addresses = addresses(directive.argument(0))?;
     let Some(first) = addresses.first() else {
         return Ok(Vec::new());
     };
-    let mut base = Listen {
-        address: first.clone(),
-        is_default: false,
-        is_tls: false,
-        is_quic: false,
-        has_http2: false,
-        has_proxy_protocol: false,
-        backlog: None,
-        is_dual: false,
+    let mut base = Listen::at(first.clone());
+    base.origin = Origin {
+        line: directive.end_line,
+        ..directive.origin()
     };
     for word in directive.texts().skip(1) {
-        let invalid = || format!("invalid parameter \"{word}\"");
-        match word.split_once('=') {
-            Some(("backlog", text)) => base.backlog = Some(text.parse().map_err(|_| invalid())?),
-            Some(("ipv6only", "off")) => base.is_dual = true,
-            Some((
-                "ipv6only" | "setfib" | "fastopen" | "rcvbuf" | "sndbuf" | "accept_filter"
-                | "so_keepalive" | "proxy_protocol",
-                _,
-            )) => {}
-            None => match word {
-                "default_server" | "default" => base.is_default = true,
-                "ssl" => base.is_tls = true,
-                "http2" | "spdy" => base.has_http2 = true,
-                "quic" | "http3" => base.is_quic = true,
-                "proxy_protocol" => base.has_proxy_protocol = true,
-                "bind" | "deferred" | "reuseport" | "multipath" => {}
-                _ => return Err(invalid()),
-            },
-            _ => return Err(invalid()),
+        if base.options.read(word)? {
+            continue;
+        }
+        match word {
+            "default_server" | "default" => base.is_default = true,
+            "ssl" => base.is_tls = true,
+            "http2" => base.has_http2 = true,
+            "quic" | "http3" => base.is_quic = true,
+            "proxy_protocol" => base.has_proxy_protocol = true,
+            "deferred" => base.options.are_set = true,
+            // nginx says so at `emerg`, and goes on.
+            word if word.starts_with("accept_filter=") => {
+                let rest = "are not supported on this platform, ignored";
+                report.warn(directive, format!("accept filters \"{word}\" {rest}"), None);
+            }
+            word => return Err(format!("invalid parameter \"{word}\"")),
         }
     }
     let others = addresses.into_iter().map(|address| Listen {
@@ -89,7 +105,7 @@ pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
     });
     let mut all: Vec<Listen> = others.collect();
     if let Address::Tcp(SocketAddr::V6(address)) = base.address
-        && base.is_dual
+        && base.options.is_dual
         && address.ip().is_unspecified()
     {
         all.push(Listen {
@@ -101,7 +117,10 @@ pub fn listen(directive: &Directive) -> Result<Vec<Listen>, String> {
 }
 
 /// Parses an address whose port may be a range.
-fn addresses(text: &str) -> Result<Vec<Address>, String> {
+///
+/// # Errors
+/// nginx's message.
+pub fn addresses(text: &str) -> Result<Vec<Address>, String> {
     let start = text.rfind(':').map_or(0, |at| at + 1);
     let (before, ports) = text.split_at(start);
     let range = ports.split_once('-').filter(|_| !text.starts_with("unix:"));
@@ -138,12 +157,17 @@ pub fn address(text: &str) -> Result<Address, String> {
             .filter(|port| *port > 0)
             .ok_or_else(|| format!("invalid port in \"{text}\" of the \"listen\" directive"))
     };
+    let wrong_host = |kind: &str| format!("{kind} host in \"{text}\" of the \"listen\" directive");
+    if text.is_empty() {
+        return Err(wrong_host("no"));
+    }
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(Address::Tcp((Ipv4Addr::UNSPECIFIED, port_of(text)?).into()));
     }
     let unknown = || format!("host not found in \"{text}\" of the \"listen\" directive");
     if let Some(rest) = text.strip_prefix('[') {
-        let (ip, rest) = rest.split_once(']').ok_or_else(unknown)?;
+        let invalid = || wrong_host("invalid");
+        let (ip, rest) = rest.split_once(']').ok_or_else(invalid)?;
         let ip: Ipv6Addr = ip.parse().map_err(|_| unknown())?;
         let port = match rest.strip_prefix(':') {
             Some(port) => port_of(port)?,
@@ -180,15 +204,22 @@ pub fn server_name(
                 None => word.into(),
             });
         if let Some(pattern) = word.strip_prefix('~') {
+            if pattern.is_empty() {
+                return Err(format!("empty regex in server name \"{word}\""));
+            }
             let regex = Regex::compile(pattern, true, &mut reading.variables)?;
             names.regexes.push(regex);
             continue;
         }
         let stars = word.matches('*').count();
-        let is_valid = stars == 0
-            || stars == 1 && word.len() > 1 && (word.starts_with("*.") || word.ends_with(".*"));
+        let is_valid = stars == 0 && word != "."
+            || stars == 1 && word.len() > 2 && (word.starts_with("*.") || word.ends_with(".*"));
         if !is_valid {
             return Err(format!("server name \"{word}\" is invalid"));
+        }
+        if word.contains('/') {
+            let message = format!("server name \"{word}\" has suspicious symbols");
+            reading.report.warn(directive, message, None);
         }
         names.literal.push(word.to_ascii_lowercase().into());
     }

@@ -1,4 +1,4 @@
-//! `map`, `geo`, `split_clients`, and `valid_referers`: variables made of others.
+//! `map`, `split_clients`, and `valid_referers`: variables made of others.
 //!
 //! Called by: `load`.
 //! Caveat: names of hosts have wildcards only where `hostnames` says so; the order is nginx's:
@@ -10,7 +10,7 @@ use crate::{
     modules::{charset::CharsetMap, geoip::GeoIpTables},
     reading::Reading,
     text::Text,
-    values::{self, Regex},
+    values::Regex,
 };
 use saker_ap_expr::Subnet;
 use saker_nginx_syntax::Directive;
@@ -77,6 +77,19 @@ impl<T: Clone> NameTable<T> {
         }
         let rest = name.strip_suffix(".*")?;
         Some(add(&mut self.prefixes, &format!("{rest}."), value))
+    }
+
+    /// Returns the value of a name with or without a wildcard, as it would be added.
+    pub fn literal_of(&self, name: &str) -> Option<&T> {
+        let name = name.to_ascii_lowercase();
+        if let Some(rest) = name.strip_prefix("*.") {
+            return self.suffixes.get(format!(".{rest}").as_str());
+        }
+        match name.strip_suffix(".*") {
+            Some(rest) => self.prefixes.get(format!("{rest}.").as_str()),
+            None if name.starts_with('.') => self.suffixes.get(name.as_str()),
+            None => self.exact.get(name.as_str()),
+        }
     }
 
     /// All values.
@@ -216,6 +229,9 @@ fn map_entry(map: &mut Map, entry: &Directive, reading: &mut Reading<'_>) -> Res
     }
     // A backslash keeps the special words from being special.
     let key = key.strip_prefix('\\').unwrap_or(key);
+    if map.has_hostnames && !is_host_pattern(key) {
+        return Err(format!("invalid hostname or wildcard \"{key}\""));
+    }
     let is_new = match map.has_hostnames {
         true => map.names.add_wildcard(key, value.clone()),
         false => None,
@@ -226,83 +242,13 @@ fn map_entry(map: &mut Map, entry: &Directive, reading: &mut Reading<'_>) -> Res
     }
 }
 
-/// Reads a `geo`.
-///
-/// # Errors
-/// nginx's message.
-pub fn geo(directive: &Directive, reading: &mut Reading<'_>) -> Result<(String, Geo), String> {
-    let mut geo = Geo::default();
-    let name = match directive.arguments.len() {
-        1 => directive.argument(0),
-        _ => {
-            geo.source = Some(reading.text(directive.argument(0))?);
-            directive.argument(1)
-        }
-    };
-    let name = variable_name(name)?;
-    for entry in directive.inside() {
-        let value = entry.argument(0);
-        let outcome = match entry.name() {
-            "ranges" | "volatile" => Ok(()),
-            "proxy_recursive" => {
-                geo.is_recursive = true;
-                Ok(())
-            }
-            "default" => {
-                geo.default = value.as_bytes().into();
-                Ok(())
-            }
-            "proxy" => network(value).map(|network| geo.proxies.push(network)),
-            // A range is deleted as it was given.
-            "delete" => networks(value).map(|deleted| {
-                geo.networks.retain(|(other, _)| !deleted.contains(other));
-            }),
-            key => networks(key).map(|networks| {
-                let entries = networks.into_iter();
-                geo.networks
-                    .extend(entries.map(|network| (network, value.as_bytes().into())));
-            }),
-        };
-        if let Err(message) = outcome {
-            reading.report.error(entry, message, None);
-        }
+/// Returns true if a wildcard, if any, stands at the beginning or the end.
+fn is_host_pattern(key: &str) -> bool {
+    match key.matches('*').count() {
+        0 => true,
+        1 => key.starts_with("*.") || key.ends_with(".*"),
+        _ => false,
     }
-    geo.networks
-        .sort_by_key(|(network, _)| prefix_bits(network));
-    Ok((name.to_owned(), geo))
-}
-
-fn prefix_bits(network: &Subnet) -> u32 {
-    match network {
-        Subnet::V4 { mask, .. } => mask.count_ones(),
-        Subnet::V6 { mask, .. } => mask.count_ones(),
-    }
-}
-
-fn network(text: &str) -> Result<Subnet, String> {
-    values::network(text).ok_or_else(|| format!("invalid network \"{text}\""))
-}
-
-/// The networks of an entry: one, or those of a range of addresses.
-fn networks(text: &str) -> Result<Vec<Subnet>, String> {
-    let Some((first, last)) = text.split_once('-') else {
-        return network(text).map(|network| vec![network]);
-    };
-    let address = |text: &str| {
-        text.parse::<std::net::Ipv4Addr>()
-            .map_err(|_| format!("invalid network \"{text}\""))
-    };
-    let (first, last) = (u32::from(address(first)?), u32::from(address(last)?));
-    let (mut at, end) = (u64::from(first), u64::from(last));
-    let mut all = Vec::new();
-    while at <= end {
-        let fits = |bits: u32| at.is_multiple_of(1 << bits) && at + (1 << bits) - 1 <= end;
-        let bits = (0..=32).rev().find(|bits| fits(*bits)).unwrap_or(0);
-        let start = std::net::Ipv4Addr::from(u32::try_from(at).unwrap_or(u32::MAX));
-        all.push(network(&format!("{start}/{}", 32 - bits))?);
-        at += 1 << bits;
-    }
-    Ok(all)
 }
 
 /// Reads a `split_clients`.
@@ -320,10 +266,13 @@ pub fn split_clients(
     let name = variable_name(directive.argument(1))?;
     // In hundredths of a percent.
     let mut total: u64 = 0;
+    let mut is_whole = false;
     for entry in directive.inside() {
         let value = reading.text(entry.argument(0))?;
         if entry.name() == "*" {
             split.rest = Some(value);
+            // It takes all that is left.
+            is_whole = true;
             continue;
         }
         let Some(share) = percent(entry.name()) else {
@@ -332,7 +281,7 @@ pub fn split_clients(
             continue;
         };
         total += share;
-        if total > 10_000 {
+        if total > 10_000 || is_whole {
             return Err("percent total is greater than 100%".to_owned());
         }
         let bound = total * 0xffff_ffff / 10_000;
@@ -417,16 +366,12 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_ranges() {
+    fn shares() {
         assert_eq!(percent("0.5%"), Some(50));
         assert_eq!(percent("33.33%"), Some(3333));
         assert_eq!(
             (percent("5"), percent("0%"), percent("x%")),
             (None, None, None)
         );
-        let bits = |text| networks(text).unwrap().len();
-        assert_eq!(bits("10.0.0.0-10.0.0.255"), 1);
-        assert_eq!(bits("10.0.0.1-10.0.0.4"), 3);
-        assert_eq!(bits("0.0.0.0-255.255.255.255"), 1);
     }
 }

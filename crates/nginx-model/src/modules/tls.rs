@@ -206,6 +206,12 @@ impl TlsConf {
         }
     }
 
+    /// Returns true if certificates of clients are verified by no authority.
+    pub fn lacks_authorities(&self) -> bool {
+        let has = self.client_certificate.is_some() || self.trusted_certificate.is_some();
+        self.demands_certificate().is_some() && !has
+    }
+
     /// Returns the settings of a site.
     pub fn site_tls(&self) -> SiteTls {
         let has = |name: &str| {

@@ -159,29 +159,56 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
         name: directive.argument(0).into(),
         ..Group::default()
     };
+    let mut methods = Methods::default();
     for inner in directive.inside() {
+        if methods.is_another(inner.name()) {
+            let message = "load balancing method redefined";
+            reading.report.warn(inner, message, None);
+        }
         let outcome = match inner.name() {
-            "server" => server(inner).map(|server| group.servers.push(server)),
+            "server" => server(inner)
+                .and_then(|server| methods.check(server))
+                .map(|server| group.servers.push(server)),
             "least_conn" | "least_time" => {
                 group.balance = Balance::Busyness;
                 Ok(())
             }
             "random" => {
+                let known = [
+                    "two",
+                    "least_conn",
+                    "least_time=header",
+                    "least_time=last_byte",
+                ];
                 group.balance = match inner.argument(0) {
                     "two" => Balance::RandomTwo,
                     _ => Balance::Random,
                 };
-                Ok(())
+                match inner.texts().find(|word| !known.contains(word)) {
+                    Some(word) => Err(format!("invalid parameter \"{word}\"")),
+                    None => Ok(()),
+                }
             }
+            "zone" => check_zone(inner),
             "ip_hash" => {
                 group.balance = Balance::ClientNetwork;
                 Ok(())
             }
             "hash" => hash(inner, &mut group, reading),
             "sticky" => sticky::read(inner, reading).map(|sticky| group.sticky = Some(sticky)),
-            "keepalive" => number_argument(inner).map(|number| {
-                group.kept_max = usize::try_from(number).ok();
-            }),
+            "keepalive" if group.kept_max.is_some() => {
+                Err("\"keepalive\" directive is duplicate".to_owned())
+            }
+            "keepalive" => match inner.argument(0).parse::<usize>() {
+                Ok(number @ 1..) => {
+                    group.kept_max = Some(number);
+                    Ok(())
+                }
+                _ => Err(format!(
+                    "invalid value \"{}\" in \"keepalive\" directive",
+                    inner.argument(0)
+                )),
+            },
             "keepalive_timeout" => time_argument(inner).map(|ms| group.kept_ms = Some(ms)),
             "keepalive_requests" => {
                 number_argument(inner).map(|number| group.kept_requests_max = Some(number))
@@ -193,11 +220,75 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
             reading.report.error(inner, message, None);
         }
     }
-    if group.servers.is_empty() {
+    check_servers(directive, &group, reading);
+    group
+}
+
+/// Reports a group without servers, or with none but those for backup.
+fn check_servers(directive: &Directive, group: &Group, reading: &mut Reading<'_>) {
+    let has_servers = directive.inside().iter().any(|one| one.name() == "server");
+    if !has_servers {
         let message = "no servers are inside upstream".to_owned();
         reading.report.error(directive, message, None);
+    } else if !group.servers.is_empty() && group.servers.iter().all(|one| one.is_backup) {
+        let message = format!("no servers in upstream \"{}\"", group.name);
+        reading.report.error(directive, message, None);
     }
-    group
+}
+
+/// The methods of a group so far.
+#[derive(Default)]
+struct Methods {
+    /// A method, or `keepalive`, which changes the one before it.
+    has_one: bool,
+    /// One that knows no servers for backup.
+    has_no_backup: bool,
+}
+
+impl Methods {
+    /// Notes a directive; true if it takes the place of a method.
+    fn is_another(&mut self, name: &str) -> bool {
+        let is_method = matches!(
+            name,
+            "least_conn" | "least_time" | "random" | "ip_hash" | "hash"
+        );
+        let is_another = is_method && self.has_one;
+        self.has_one |= is_method || name == "keepalive";
+        if is_method {
+            self.has_no_backup = matches!(name, "random" | "ip_hash" | "hash");
+        }
+        is_another
+    }
+
+    fn check(&self, server: GroupServer) -> Result<GroupServer, String> {
+        match self.has_no_backup && server.is_backup {
+            true => Err("balancing method does not support parameter \"backup\"".to_owned()),
+            false => Ok(server),
+        }
+    }
+}
+
+/// Checks the address of a server, apart from its name.
+fn check_address(text: &str) -> Result<(), String> {
+    let fault = |kind: &str| Err(format!("{kind} in upstream \"{text}\""));
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.is_empty() {
+            true => fault("no path in the unix domain socket"),
+            false => Ok(()),
+        };
+    }
+    if text.is_empty() {
+        return fault("no host");
+    }
+    if text.contains('/') {
+        return fault("invalid host");
+    }
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    let port = port.filter(|port| !port.contains(']'));
+    match port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) {
+        true => Ok(()),
+        false => fault("invalid port"),
+    }
 }
 
 fn hash(directive: &Directive, group: &mut Group, reading: &mut Reading<'_>) -> Result<(), String> {
@@ -211,6 +302,7 @@ fn hash(directive: &Directive, group: &mut Group, reading: &mut Reading<'_>) -> 
 }
 
 fn server(directive: &Directive) -> Result<GroupServer, String> {
+    check_address(directive.argument(0))?;
     let mut server = GroupServer {
         address: directive.argument(0).into(),
         weight: 1,
@@ -245,7 +337,6 @@ fn server(directive: &Directive) -> Result<GroupServer, String> {
             }
             Some(("route", text)) => server.route = Some(text.into()),
             Some(("service", text)) if !text.is_empty() => server.service = Some(text.into()),
-            Some(("slow_start", _)) => {}
             None if word == "backup" => server.is_backup = true,
             None if word == "down" => server.is_down = true,
             None if word == "drain" => server.is_draining = true,
@@ -520,5 +611,16 @@ impl UpstreamPool {
     /// Returns all upstreams.
     pub fn into_all(self) -> Vec<Arc<Upstream>> {
         self.0
+    }
+}
+/// Checks the name and the size of a `zone`; one without a size shares that of another group.
+fn check_zone(directive: &Directive) -> Result<(), String> {
+    let (name, bytes) = (directive.argument(0), directive.argument(1));
+    match (name, crate::values::size(bytes)) {
+        ("", _) => Err(format!("invalid zone name \"{name}\"")),
+        _ if directive.arguments.len() < 2 => Ok(()),
+        (_, None) => Err(format!("invalid zone size \"{bytes}\"")),
+        (_, Some(..32_768)) => Err(format!("zone \"{name}\" is too small")),
+        _ => Ok(()),
     }
 }

@@ -184,7 +184,7 @@ fn cookie_flags(
     let mut flags = Vec::new();
     for word in directive.texts().skip(1) {
         if !word.contains('$') && !FLAGS.iter().any(|known| known.eq_ignore_ascii_case(word)) {
-            return Err(invalid(directive, word));
+            return Err(invalid(word));
         }
         flags.push(reading.text(word)?);
     }

@@ -99,7 +99,7 @@ macro_rules! cache_setters {
             }),
             (concat!($prefix, "_buffers"), |d, conf, _| {
                 let number = number_argument(d)?;
-                let bytes = size(d.argument(1)).ok_or_else(|| invalid(d, d.argument(1)))?;
+                let bytes = size(d.argument(1)).ok_or_else(|| invalid(d.argument(1)))?;
                 own(conf, Gateway::$gateway).buffers = Some((number, bytes));
                 Ok(())
             }),
@@ -238,7 +238,7 @@ macro_rules! depth_setter {
     ($name:expr, $gateway:ident) => {
         ($name, |d, conf, _| {
             let depth = u32::try_from(number_argument(d)?);
-            let depth = depth.map_err(|_| invalid(d, d.argument(0)))?;
+            let depth = depth.map_err(|_| invalid(d.argument(0)))?;
             own(conf, Gateway::$gateway).tls_depth = Some(depth);
             Ok(())
         })
@@ -275,7 +275,7 @@ pub const PROXY: Setters<UpstreamsConf> = setters!("proxy" Proxy;
             "1.0" => HttpVersion::Http10,
             "1.1" => HttpVersion::Http11,
             "2" => HttpVersion::Http2,
-            other => return Err(invalid(d, other)),
+            other => return Err(invalid(other)),
         });
         Ok(())
     }),
@@ -423,7 +423,7 @@ pub const MEMCACHED: Setters<UpstreamsConf> = &[
         Ok(())
     }),
     ("memcached_gzip_flag", |d, conf, _| {
-        let flag = u32::try_from(number_argument(d)?).map_err(|_| invalid(d, d.argument(0)))?;
+        let flag = u32::try_from(number_argument(d)?).map_err(|_| invalid(d.argument(0)))?;
         own(conf, Gateway::Memcached).gzip_flag = Some(flag);
         Ok(())
     }),

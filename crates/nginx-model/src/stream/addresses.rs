@@ -91,8 +91,12 @@ fn add_server(
     };
     for name in literal {
         let table = &mut address.names.names;
+        let known = table.literal_of(name).copied();
         let is_new = table.add_wildcard(name, number);
         let is_new = is_new.unwrap_or_else(|| table.add_exact(name, number));
+        if !is_new && known == Some(number) {
+            continue;
+        }
         if !is_new {
             let message = format!(
                 "conflicting server name \"{name}\" on {}, ignored",
@@ -153,7 +157,7 @@ fn server(draft: &StreamDraft, listen: &StreamListen, number: usize) -> StreamSe
         retries: proxy.retries != Some(false),
         tries_max: proxy.tries_max.unwrap_or(0),
         tries_ms: proxy.tries_ms.unwrap_or(0),
-        keeps_alive: listen.keeps_alive || proxy.keeps_alive == Some(true),
+        keeps_alive: listen.options.keeps_alive || proxy.keeps_alive == Some(true),
         origin: own.origin,
         number,
     }
@@ -193,10 +197,11 @@ fn add_listener(
     listener.stream = Some(Arc::clone(server));
     let listens = drafts.iter().flat_map(|draft| &draft.listens);
     for listen in listens.filter(|listen| !listen.is_udp && listen.address == address.address) {
-        listener.backlog = listen.backlog.unwrap_or(listener.backlog);
-        listener.send_buffer_bytes = listen.send_buffer_bytes.or(listener.send_buffer_bytes);
+        let options = &listen.options;
+        listener.backlog = options.backlog.unwrap_or(listener.backlog);
+        listener.send_buffer_bytes = options.send_buffer_bytes.or(listener.send_buffer_bytes);
         listener.receive_buffer_bytes =
-            (listen.receive_buffer_bytes).or(listener.receive_buffer_bytes);
+            (options.receive_buffer_bytes).or(listener.receive_buffer_bytes);
     }
     if address.is_tls {
         listener.tls = Some(Default::default());
@@ -247,6 +252,10 @@ fn add_sites(
 
 fn check_tls(draft: &StreamDraft, own: &[&StreamAddress], number: usize, report: &mut Report) {
     let tls = &draft.conf.tls;
+    if tls.lacks_authorities() {
+        let message = "no ssl_client_certificate for ssl_verify_client";
+        report.error_without_place(message.to_owned());
+    }
     if tls.certificates.is_empty() && tls.rejects != Some(true) {
         let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
         fail(draft, message.to_owned(), report);

@@ -4,6 +4,7 @@
 //! Caveat: what a server does not set comes from `stream` as a whole, as in `http`.
 
 use crate::{
+    checks,
     inherit::inherit,
     log_to::{self, LogTo},
     modules::{
@@ -100,6 +101,7 @@ impl StreamConf {
     /// nginx's message.
     pub fn set(&mut self, directive: &Directive, reading: &mut Reading<'_>) -> Result<(), String> {
         let name = directive.name();
+        checks::check(directive)?;
         if let Some((_, set)) = access::SETTERS.iter().find(|(known, _)| *known == name) {
             return set(directive, &mut self.access, reading);
         }
@@ -225,13 +227,13 @@ impl StreamProxyConf {
 /// The depth of a chain of certificates.
 fn depth(directive: &Directive) -> Result<u32, String> {
     let depth = u32::try_from(number_argument(directive)?);
-    depth.map_err(|_| invalid(directive, directive.argument(0)))
+    depth.map_err(|_| invalid(directive.argument(0)))
 }
 
 /// A speed, which must not depend on variables.
 fn rate(directive: &Directive) -> Result<u64, String> {
     match directive.argument(0).contains('$') {
-        true => Err(invalid(directive, directive.argument(0))),
+        true => Err(invalid(directive.argument(0))),
         false => size_argument(directive),
     }
 }

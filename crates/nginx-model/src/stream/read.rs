@@ -6,11 +6,13 @@
 use super::conf::StreamConf;
 use crate::{
     modules::{
+        geo::geo,
         geoip,
-        limits::{Zone, zone},
+        limits::{Zone, check_uses, zone},
         listen::{ServerNames, server_name},
         log::format_text,
         maps::{self, Tables, variable_name},
+        socket_options::SocketOptions,
         upstream::{Group, group},
     },
     reading::Reading,
@@ -63,10 +65,7 @@ pub struct StreamListen {
     pub is_udp: bool,
     pub is_tls: bool,
     pub takes_preface: bool,
-    pub backlog: Option<u32>,
-    pub send_buffer_bytes: Option<u32>,
-    pub receive_buffer_bytes: Option<u32>,
-    pub keeps_alive: bool,
+    pub options: SocketOptions,
 }
 
 impl<'r> StreamReader<'r> {
@@ -82,6 +81,7 @@ impl<'r> StreamReader<'r> {
                 prefix,
                 conf_prefix,
                 location_name: String::new(),
+                zone_uses: Vec::new(),
             },
             read: ReadStream::default(),
         }
@@ -122,7 +122,7 @@ impl<'r> StreamReader<'r> {
                 self.reading.variables.define(&name, source);
             }
             "geo" => {
-                let (name, geo) = maps::geo(directive, &mut self.reading)?;
+                let (name, geo) = geo(directive, &mut self.reading, false)?;
                 let source = Source::Geo(read.tables.geos.len());
                 read.tables.geos.push(Arc::new(geo));
                 self.reading.variables.define(&name, source);
@@ -135,12 +135,7 @@ impl<'r> StreamReader<'r> {
             }
             "limit_conn_zone" => {
                 let zone = zone(directive, &mut self.reading, read.zones.len())?;
-                if read.zones.iter().any(|known| known.name == zone.name) {
-                    return Err(format!(
-                        "\"limit_conn_zone\" \"{}\" is already bound",
-                        zone.name
-                    ));
-                }
+                zone.check_new(&read.zones)?;
                 read.zones.push(Arc::new(zone));
             }
             "log_format" => {
@@ -172,6 +167,8 @@ impl<'r> StreamReader<'r> {
             self.settle(directive, outcome);
         }
         let outcome = match (server.listens.is_empty(), server.has_target()) {
+            // One with a fault has been reported.
+            (true, _) if block.inside().iter().any(|one| one.name() == "listen") => Ok(()),
             (true, _) => Err("no \"listen\" is defined for server".to_owned()),
             (false, false) => Err("no handler for server".to_owned()),
             (false, true) => Ok(()),
@@ -188,14 +185,15 @@ impl<'r> StreamReader<'r> {
         let duplicate = || Err(format!("\"{}\" directive is duplicate", directive.name()));
         match directive.name() {
             "listen" => {
-                let listen = listen(directive)?;
-                let is_same = |known: &StreamListen| {
-                    known.address == listen.address && known.is_udp == listen.is_udp
-                };
-                if server.listens.iter().any(is_same) {
-                    return Err(format!("a duplicate listen {}", listen.address));
+                for listen in listen(directive)? {
+                    let is_same = |known: &StreamListen| {
+                        known.address == listen.address && known.is_udp == listen.is_udp
+                    };
+                    if server.listens.iter().any(is_same) {
+                        return Err(format!("a duplicate listen {}", listen.address));
+                    }
+                    server.listens.push(listen);
                 }
-                server.listens.push(listen);
             }
             "server_name" => server_name(directive, &mut server.names, &mut self.reading)?,
             "set" => {
@@ -222,6 +220,7 @@ impl<'r> StreamReader<'r> {
 
     /// Reports what is named and not defined.
     pub fn finish(mut self) -> ReadStream {
+        check_uses(&self.read.zones, &mut self.reading);
         let undefined: Vec<String> = self
             .reading
             .variables
@@ -242,48 +241,41 @@ impl StreamDraft {
     }
 }
 
-/// Reads a `listen`, whose address has a port.
-fn listen(directive: &Directive) -> Result<StreamListen, String> {
+/// Reads a `listen`, whose address has a port, or several.
+fn listen(directive: &Directive) -> Result<Vec<StreamListen>, String> {
     let text = directive.argument(0);
     let has_port = text.starts_with("unix:")
-        || text.bytes().all(|byte| byte.is_ascii_digit())
+        || text.starts_with(|first: char| first.is_ascii_digit()) && !text.contains('.')
         || text
             .rsplit_once(':')
             .is_some_and(|(_, port)| !port.contains(']'));
+    let addresses = crate::modules::listen::addresses(text)?;
     if !has_port {
         return Err(format!("no port in \"{text}\" of the \"listen\" directive"));
     }
+    let all = addresses.into_iter();
+    all.map(|address| listen_at(directive, address)).collect()
+}
+
+fn listen_at(directive: &Directive, address: Address) -> Result<StreamListen, String> {
     let mut listen = StreamListen {
-        address: crate::modules::listen::address(text)?,
+        address,
         is_default: false,
         is_udp: false,
         is_tls: false,
         takes_preface: false,
-        backlog: None,
-        send_buffer_bytes: None,
-        receive_buffer_bytes: None,
-        keeps_alive: false,
+        options: SocketOptions::default(),
     };
     for word in directive.texts().skip(1) {
-        let wrong = || format!("the invalid \"{word}\" parameter");
-        let bytes = |text: &str| {
-            let bytes = crate::values::size(text).and_then(|bytes| u32::try_from(bytes).ok());
-            bytes.map(Some).ok_or_else(wrong)
-        };
-        match word.split_once('=') {
-            Some(("backlog", text)) => {
-                listen.backlog = Some(text.parse().map_err(|_| wrong())?);
-            }
-            Some(("sndbuf", text)) => listen.send_buffer_bytes = bytes(text)?,
-            Some(("rcvbuf", text)) => listen.receive_buffer_bytes = bytes(text)?,
-            Some(("so_keepalive", text)) => listen.keeps_alive = text != "off",
-            Some(("ipv6only" | "setfib" | "fastopen" | "accept_filter", _)) => {}
-            None if word == "udp" => listen.is_udp = true,
-            None if word == "ssl" => listen.is_tls = true,
-            None if word == "proxy_protocol" => listen.takes_preface = true,
-            None if matches!(word, "bind" | "reuseport" | "deferred" | "multipath") => {}
-            None if word == "default_server" => listen.is_default = true,
-            _ => return Err(wrong()),
+        if listen.options.read(word)? {
+            continue;
+        }
+        match word {
+            "udp" => listen.is_udp = true,
+            "ssl" => listen.is_tls = true,
+            "proxy_protocol" => listen.takes_preface = true,
+            "default_server" => listen.is_default = true,
+            _ => return Err(format!("the invalid \"{word}\" parameter")),
         }
     }
     if listen.is_udp {
@@ -293,7 +285,7 @@ fn listen(directive: &Directive) -> Result<StreamListen, String> {
         if listen.takes_preface {
             return Err("\"proxy_protocol\" parameter is incompatible with \"udp\"".to_owned());
         }
-        if listen.backlog.is_some() {
+        if listen.options.backlog.is_some() {
             return Err("\"backlog\" parameter is incompatible with \"udp\"".to_owned());
         }
         if matches!(listen.address, Address::Unix(_)) {

@@ -41,7 +41,7 @@ pub const CORE: &[Row] = &[
         "error_log",
         MAIN | HTTP | SERVER | LOCATION | STREAM | STREAM_SERVER | MAIL | MAIL_SERVER,
         1,
-        2,
+        MANY,
         Honored,
     ),
     block("events", MAIN, 0, 0, Body::Block, Honored),

@@ -199,6 +199,10 @@ impl StreamRules for NginxStreamRules {
         }
     }
 
+    fn status_of_cut(&self) -> u16 {
+        status::OK
+    }
+
     fn limit(&self, session: &mut Session) -> Result<Vec<Counted>, u16> {
         let Some(rules) = self.of(session) else {
             return Err(status::INTERNAL_ERROR);

@@ -171,6 +171,22 @@ impl Evaluation<'_> {
         let session = &*self.session;
         let text = |text: &dyn std::fmt::Display| Some(text.to_string().into_bytes());
         match variable {
+            // Empty where a hello has been read, or has begun.
+            SessionVariable::SslPrereadServerName => {
+                let name = session.hello.as_ref()?.server_name_as_sent.as_deref();
+                Some(name.unwrap_or_default().to_vec())
+            }
+            SessionVariable::SslPrereadProtocol => {
+                text(&session.hello.as_ref()?.version.unwrap_or_default())
+            }
+            SessionVariable::SslPrereadAlpnProtocols => {
+                Some(session.hello.as_ref()?.protocols.join(&b','))
+            }
+            // A port that a header does not have.
+            SessionVariable::ProxyProtocolPort | SessionVariable::ProxyProtocolServerPort => {
+                let port = session.value(variable)?;
+                Some(port).filter(|port| *port != b"0").or(Some(Vec::new()))
+            }
             SessionVariable::LimitConnStatus => session
                 .variables
                 .limit_status

@@ -37,6 +37,7 @@ mod nginx_resolver;
 mod nginx_sticky;
 mod nginx_stream;
 mod nginx_stream_names;
+mod nginx_stream_steps;
 mod nginx_upstreams;
 mod requests;
 mod run;

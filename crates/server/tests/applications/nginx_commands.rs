@@ -65,14 +65,30 @@ impl Commands {
 
     /// The same of `-t`, where only the first error counts.
     fn same_test(&self, main: &str, more: &str) {
-        let words = format!("-t|-p|{{dir}}|-c|c|-e|e.log{more}");
         let conf = format!("{main}\nevents {{ }}\nhttp {{ }}\n");
-        let [nginx, saker] = self.both(&words, &[("c", &conf)]);
+        self.same_first(&conf, more);
+    }
+
+    /// The same of the inside of `http`.
+    fn same_http(&self, inside: &str) {
+        self.same_first(
+            &format!("pid {{dir}}/pid;\nevents {{ }}\nhttp {{\n{inside}\n}}\n"),
+            "",
+        );
+    }
+
+    fn same_first(&self, conf: &str, more: &str) {
+        let words = format!("-t|-p|{{dir}}|-c|c|-e|e.log{more}");
+        let [nginx, saker] = self.both(&words, &[("c", conf)]);
         let first = |said: &Said| {
+            // nginx may complain behind the line that the syntax is right.
+            let mut lines = said.2.lines();
+            let complaint = lines.find(|line| line.starts_with("nginx: ["));
+            let complaint = complaint.unwrap_or_default().to_owned();
             let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-            (said.0, line(&said.2), line(&said.3))
+            (said.0, complaint, line(&said.3))
         };
-        assert_eq!(first(&saker), first(&nginx), "{main} {more}");
+        assert_eq!(first(&saker), first(&nginx), "{conf} {more}");
     }
 }
 
@@ -160,6 +176,23 @@ fn nginx_commands_complain_alike_about_the_process() {
         "events { }",
         "http { }",
         "env A=b;\nenv B;",
+        "load_module nowhere.so;",
+        "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\n\
+         load_module /usr/lib/nginx/modules/ngx_stream_module.so;",
+        "error_log memory:x;",
+        "error_log memory:;",
+        "error_log syslog:server=127.0.0.1:x;",
+        "error_log syslog:server=127.0.0.1,server=127.0.0.1;",
+        "error_log a.log debug debug_core;",
+        "error_log a.log info warn;",
+        "error_log a.log debug_core debug_http;",
+        "thread_pool a threads=x;",
+        "thread_pool a threads=0;",
+        "thread_pool a threads=1 max_queue=x;",
+        "thread_pool a max_queue=5;",
+        "worker_cpu_affinity auto 01 10;",
+        "worker_cpu_affinity 01 10;",
+        "worker_processes 3;\nworker_cpu_affinity 01 10;",
     ];
     lines.iter().for_each(|line| commands.same_test(line, ""));
     if rustix::process::geteuid().is_root() {
@@ -193,6 +226,235 @@ fn nginx_commands_complain_alike_about_the_process() {
 }
 
 /// The first answer of a server that was started as scripts do, and its process.
+#[test]
+fn nginx_commands_complain_alike_about_tables_of_addresses() {
+    let commands = Commands::new("nginx-commands-geo");
+    let rows = [
+        "ranges; 1.0.0.0-1.0.0.255 a; 1.0.0.10-1.0.0.20 b; default c;",
+        "ranges; 1.0.0.0-1.0.0.255 a; 1.0.0.0-1.0.0.255 b;",
+        "ranges; 1.0.0.0-1.0.0.255 a; 1.0.0.128-1.0.1.20 b;",
+        "ranges; 1.0.0.10-1.0.0.20 a; 1.0.0.0-1.0.0.255 b;",
+        "ranges; 1.0.0.0-1.0.255.255 a; 1.0.0.0-1.1.255.255 b;",
+        "ranges; 1.0.0.9-1.0.0.1 a;",
+        "ranges; 1.0.0.0-x a;",
+        "ranges; 1.0.0.0/24 a;",
+        "1.0.0.0/24 a; ranges;",
+        "ranges; delete 1.0.0.0-1.0.0.255;",
+        "ranges; 1.0.0.0-1.0.0.255 a; delete 1.0.0.0-1.0.0.255;",
+        "ranges; default a; default b;",
+        "delete 1.0.0.0/24;",
+        "1.0.0.0/24 a; delete 1.0.0.0/24;",
+        "1.0.0.0/24 a; 1.0.0.0/24 b;",
+        "1.0.0.1/24 a;",
+        "default a; default b;",
+        "proxy 1.0.0.1/8;",
+        "proxy x;",
+        "1.0.0.0/24;",
+        "1.0.0.0/24 a b;",
+        "1.0.0.0-1.0.0.9 a;",
+        "2001:db8::/32 a; 2001:db8::1/32 a;",
+        "::1 a; ::1 b; delete ::2;",
+        "1.0.0.0/24 { }",
+        "volatile; default 1;",
+    ];
+    for row in rows {
+        commands.same_http(&format!("geo $a {{ {row} }}"));
+    }
+    for row in [
+        "map $host $a { hostnames; a*b c; }",
+        "split_clients $host $a { * b; 10% a; }",
+        "types { a/b c; d/e c; }",
+        "types { a/b { } }",
+    ] {
+        commands.same_http(row);
+    }
+}
+
+#[test]
+fn nginx_commands_complain_alike_about_addresses() {
+    let commands = Commands::new("nginx-commands-listen");
+    let one = |options: &str| format!("server {{ listen 18080 {options}; }}");
+    let two = |first: &str, second: &str| one(first) + "\n" + &one(second);
+    for options in [
+        "backlog=x",
+        "backlog=0",
+        "backlog=-1",
+        "rcvbuf=x",
+        "sndbuf=x",
+        "fastopen=x",
+        "fastopen=12",
+        "setfib=1",
+        "ipv6only=x",
+        "so_keepalive=x",
+        "so_keepalive=on",
+        "so_keepalive=::",
+        "so_keepalive=30m::10",
+        "so_keepalive=1:2:3:4",
+        "spdy",
+        "deferred reuseport bind",
+    ] {
+        commands.same_http(&one(options));
+    }
+    for (first, second) in [
+        ("backlog=5", "backlog=6"),
+        ("backlog=5", "backlog=5"),
+        ("bind", "bind"),
+        ("reuseport", "rcvbuf=4k"),
+        ("backlog=5", ""),
+        ("default_server", "default_server"),
+        ("", ""),
+    ] {
+        commands.same_http(&two(first, second));
+    }
+    for inside in [
+        "server { listen 18080; listen 18080; }",
+        "server { listen 18080; listen *:18080; }",
+        "server { listen [::1; }",
+        "server { listen ''; }",
+        "server { listen 18080; server_name a *.b; }\nserver { listen 18080; server_name c *.b a; }",
+        "server { listen 18080; server_name .a; }\nserver { listen 18080; server_name .a; }",
+        "server { listen 18080; server_name a.*; }\nserver { listen 18080; server_name a.*; }",
+        "server { server_name A; }\nserver { server_name a; }",
+        "server { listen 18080; server_name a a; }",
+        "server { server_name ~; }",
+        "server { server_name .; }",
+        "server { server_name *.; }",
+        "server { server_name a/b; }",
+        "server { location /a { location @b { } } }",
+    ] {
+        commands.same_http(inside);
+    }
+}
+
+#[test]
+fn nginx_commands_complain_alike_about_streams() {
+    let commands = Commands::new("nginx-commands-stream");
+    for inside in [
+        "server { listen 127.0.0.1:18080-18082; return a; }",
+        "server { listen 18080-18082; return a; }",
+        "server { listen 18082-18080; return a; }",
+        "server { listen 18080 backlog=x; return a; }",
+        "server { listen 18080 so_keepalive=::; return a; }",
+        "server { listen 18080 deferred; return a; }",
+        "server { listen 18080 setfib=1; return a; }",
+        "server { listen 18080 foo; return a; }",
+        "server { listen ''; return a; }",
+        "server { return a; }",
+        "geo $a { proxy 1.0.0.1; }",
+        "geo $a { ranges; 1.0.0.9-1.0.0.1 a; }",
+        "limit_conn_zone $remote_addr zone=a:1m; limit_conn_zone $server_port zone=a:1m;",
+        "server { listen 18080; limit_conn a 1; return a; }",
+    ] {
+        let module = "load_module /usr/lib/nginx/modules/ngx_stream_module.so;";
+        let conf = format!("{module}\npid {{dir}}/pid;\nevents {{ }}\nstream {{\n{inside}\n}}\n");
+        commands.same_first(&conf, "");
+    }
+}
+
+#[test]
+fn nginx_commands_complain_alike_about_arguments() {
+    let commands = Commands::new("nginx-commands-arguments");
+    for name in [
+        "aio_write",
+        "directio",
+        "gzip_window",
+        "lingering_close",
+        "lingering_time",
+        "log_subrequest",
+        "open_file_cache_errors",
+        "open_file_cache_min_uses",
+        "open_file_cache_valid",
+        "postpone_output",
+        "proxy_busy_buffers_size",
+        "proxy_headers_hash_max_size",
+        "proxy_ignore_headers",
+        "proxy_limit_rate",
+        "proxy_next_upstream",
+        "memcached_next_upstream",
+        "fastcgi_ssl_protocols",
+        "proxy_ssl_protocols",
+        "read_ahead",
+        "reset_timedout_connection",
+        "sendfile",
+        "tcp_nopush",
+        "types_hash_bucket_size",
+        "satisfy",
+        "gzip_proxied",
+        "proxy_cache_methods",
+        "if_modified_since",
+    ] {
+        commands.same_http(&format!("{name} @x;"));
+    }
+    for inside in [
+        "sendfile on; sendfile on;",
+        "lingering_time 5s; lingering_time 5s;",
+        "types_hash_max_size 5; types_hash_max_size 5;",
+        "proxy_temp_path a; proxy_temp_path a;",
+        "limit_req_zone $host zone=a:1m rate=1r/s; limit_req_zone $uri zone=a:1m rate=1r/s;",
+        "limit_conn_zone $host zone=a:1m; limit_req_zone $host zone=a:1m rate=1r/s;",
+        "limit_conn_zone $host zone=a:1m; limit_req zone=a;",
+        "limit_conn_zone $host zone=a:1m; limit_conn a 70000;",
+        "limit_conn_zone $host zone=a:1m; limit_conn a 1; limit_conn a 2;",
+        "limit_req_zone $host zone=a:1k rate=1r/s;",
+        "limit_req zone=a;",
+        "limit_conn a 1;",
+        "gzip_comp_level 10;",
+        "output_buffers 0 32k;",
+        "large_client_header_buffers 0 8k;",
+        "proxy_buffers x 4k;",
+        "connection_pool_size 1;",
+        "request_pool_size 255;",
+        "access_log a combined buffer=x;",
+        "access_log a combined flush=x;",
+        "access_log a combined gzip=15;",
+        "ssl_protocols TLSv1.2 TLSv1.9;",
+        "ssl_early_data x;",
+        "ssl_buffer_size x;",
+        "ssl_session_cache x;",
+        "ssl_session_cache shared:a;",
+        "ssl_session_cache shared:a:1k;",
+        "ssl_session_cache shared:a:1m builtin:x;",
+        "ssl_session_cache builtin:1000 shared:a:1m;",
+        "upstream u { server 127.0.0.1:80; keepalive 0; }",
+        "upstream u { zone a 1k; server 127.0.0.1:80; }",
+        "upstream u { zone '' 64k; server 127.0.0.1:80; }",
+        "upstream u { zone a x; server 127.0.0.1:80; }",
+        "upstream u { zone a 64k; server 127.0.0.1:80; }",
+        "upstream u { random three; server 127.0.0.1:80; }",
+        "upstream u { server 127.0.0.1:80 slow_start=5s; }",
+        "upstream u { server 127.0.0.1:80 weight=0; }",
+        "upstream u { server 127.0.0.1:80 backup; }\nserver { location / { proxy_pass http://u; } }",
+        "upstream u { server 127.0.0.1:x; }",
+        "upstream u { server unix:; }",
+        "upstream u { server ''; }",
+        "upstream u { server http://127.0.0.1; }",
+        "upstream u { hash $host; server 127.0.0.1:80 backup; }",
+        "upstream u { ip_hash; server 127.0.0.1:80 backup; }",
+        "upstream u { server 127.0.0.1:80; server 127.0.0.1:81 backup; ip_hash; }",
+        "upstream u { least_conn; ip_hash; server 127.0.0.1:80; }",
+        "upstream u { keepalive 5; ip_hash; server 127.0.0.1:80; }",
+        "upstream u { server 127.0.0.1:80; keepalive 5; keepalive 6; }",
+        "server { return 200 ${host; }",
+        "server { return 200 ${}; }",
+        "server { return 200 $; }",
+    ] {
+        commands.same_http(inside);
+    }
+    let long = |count: usize| "a".repeat(count);
+    for inside in [
+        format!("log_format a {};", long(4095)),
+        format!("log_format a\n\n{};", long(4096)),
+        format!("log_format a '{}';", long(4094)),
+        format!("log_format a '{}';", long(4095)),
+        format!("log_format a\n'{}';", long(8000)),
+        format!("log_format a \"{}", long(8000)),
+        format!("#{}\n", long(9000)),
+        format!("index {};", "a ".repeat(3000)),
+    ] {
+        commands.same_http(&inside);
+    }
+}
+
 fn start(program: &Path, folder: &Path, global: &str) -> Child {
     fs::create_dir_all(folder).unwrap();
     let mut command = Command::new(program);

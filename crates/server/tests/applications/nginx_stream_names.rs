@@ -278,6 +278,15 @@ fn nginx_stream_names_are_checked() {
              server { listen {p} ssl; server_name ~^a; ssl_verify_client on; ssl_client_certificate {dir}/other.pem; return b; }",
             "\"ssl_verify_client\" needs a server",
         ),
+        (
+            "ssl_certificate {dir}/cert.pem; ssl_certificate_key {dir}/key.pem;\n\
+             server { listen {p} ssl; ssl_verify_client optional; return a; }",
+            "no ssl_client_certificate for ssl_verify_client",
+        ),
+        (
+            "server { listen {p}; ssl_preread on; ssl_protocols TLSv1.9; return a; }",
+            "invalid value \"TLSv1.9\"",
+        ),
     ];
     for (at, (text, message)) in rows.iter().enumerate() {
         let output = tested(&format!("nginx-stream-checked-{at}"), text);

@@ -10,15 +10,19 @@ use crate::{
     admission::ConnectionPermit,
     client_end::ClientEnd,
     io::Io,
+    preface::{self, NoPreface, poll_more},
     transport::{TlsStream, Transport},
     worker::Worker,
 };
 use saker_config::model::{Address, StreamServer};
-use saker_net::{RawStream, clock};
+use saker_net::{RawStream, clock, proxy_preface::Preface};
 use saker_pipeline::{Client, PrefaceAddresses};
-use saker_stream_proxy::{Session, SessionProtocol, serve, status};
-use saker_telemetry::{Metric, error_log, message};
-use saker_tls::{Acceptor, Preread, preread};
+use saker_stream_proxy::{Session, SessionProtocol, log_beginning, serve, status};
+use saker_telemetry::{
+    Metric, error_log,
+    message::{self, Level},
+};
+use saker_tls::{Acceptor, HelloFacts, Preread, preread};
 use std::{
     future::poll_fn,
     rc::Rc,
@@ -82,12 +86,15 @@ impl Running {
             let _ = stream.keep_alive();
         }
         let mut io = Io::new(Transport::plain(stream), Vec::new());
+        let streams = Rc::clone(&self.streams);
+        let rules = &streams.context.rules;
+        // Its error log has the lines about a preface.
+        rules.settle_client(&mut self.session);
+        log_beginning(&self.session);
         if let Err(status) = self.read_preface(&mut io).await {
             self.session.status = status;
             return;
         }
-        let streams = Rc::clone(&self.streams);
-        let rules = &streams.context.rules;
         rules.settle_client(&mut self.session);
         let address = self.session.client.ip().to_canonical();
         let admitted = self.permit.as_mut().map(|permit| permit.admit(address));
@@ -203,19 +210,18 @@ impl Running {
             return Ok(());
         }
         let limit_ms = self.session.server.preface_timeout_ms;
-        match accept::read_preface(&self.worker, io, limit_ms).await {
-            Some(source) => {
+        match preface::read(&self.worker, io, limit_ms, &self.session).await {
+            Ok((Preface::Complete { source, .. }, _)) => {
                 self.session.proxied = source;
                 Ok(())
             }
-            None => {
+            end => {
                 self.worker.counters.increment(Metric::ProxyPrefacesRefused);
-                error_log::log_client(
-                    &message::PROXY_PREFACE_BAD,
-                    self.session.peer,
-                    format_args!(""),
-                );
-                Err(status::BAD_REQUEST)
+                // A client that says nothing has said nothing wrong.
+                Err(match end {
+                    Err(NoPreface::Late) => status::OK,
+                    _ => status::BAD_REQUEST,
+                })
             }
         }
     }
@@ -257,20 +263,21 @@ impl Running {
         deadline.arm(clock::monotonic_ms().saturating_add(server.hello_timeout_ms));
         let found = poll_fn(|cx| {
             loop {
-                match preread(&io.input) {
-                    Preread::Incomplete => {}
+                // Bytes beyond the limit are not looked at, whether they have come or not.
+                let looked_at = io.input.len().min(server.hello_bytes_max);
+                match preread(io.input.get(..looked_at).unwrap_or_default()) {
+                    Preread::Incomplete if io.input.len() < server.hello_bytes_max => {}
                     Preread::Hello(facts) => return Poll::Ready(Ok(Some(facts))),
-                    Preread::TooLong => return Poll::Ready(Err(status::BAD_REQUEST)),
+                    Preread::Incomplete | Preread::TooLong => {
+                        return Poll::Ready(Err(status::BAD_REQUEST));
+                    }
                     Preread::Other => return Poll::Ready(Ok(None)),
-                }
-                if io.input.len() >= server.hello_bytes_max {
-                    return Poll::Ready(Err(status::BAD_REQUEST));
                 }
                 if deadline.is_over() {
                     return Poll::Ready(Err(status::OK));
                 }
                 deadline.register(cx);
-                match ready!(accept::poll_more(cx, &mut io)) {
+                match ready!(poll_more(cx, &mut io)) {
                     Ok(bytes) if bytes > 0 => {}
                     _ => return Poll::Ready(Err(status::OK)),
                 }
@@ -285,9 +292,32 @@ impl Running {
             }
             Err(status) => {
                 self.session.status = status;
+                // A hello has begun, and says nothing.
+                self.session.hello = Some(HelloFacts::default());
+                if status == status::BAD_REQUEST {
+                    log_full(&self.session);
+                }
                 None
             }
         }
+    }
+}
+
+/// Logs a hello that is longer than the bytes that are read ahead.
+fn log_full(session: &Session) {
+    let message = &message::STREAM_HELLO_TOO_LONG;
+    match error_log::speaks_nginx() {
+        true => error_log::log_nginx(
+            message,
+            Level::Error,
+            session,
+            format_args!("preread buffer full while prereading client data"),
+        ),
+        false => error_log::log_about(
+            message,
+            session,
+            format_args!("beyond {} bytes", session.server.hello_bytes_max),
+        ),
     }
 }
 
