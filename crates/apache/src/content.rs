@@ -97,7 +97,7 @@ fn by_handler(
         return Some(form::answer(rules, exchange, host, local, handler));
     }
     match name {
-        "type-map" => Some(type_map::answer(exchange, watcher, local)),
+        "type-map" => Some(type_map::answer(exchange, host, watcher, local)),
         "balancer-manager" if !host.is_native => Some(balancer_manager::answer(exchange, host)),
         "reflector" => Some(Verdict::Answer(reflector::answer(
             exchange,

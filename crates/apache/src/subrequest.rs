@@ -92,6 +92,17 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     inner
 }
 
+/// Cookies of rules belong to the client's request, whatever becomes of what was tried; the first one
+/// of a name counts, as in mod_rewrite.
+pub fn add_cookies(exchange: &mut Exchange, cookies: Vec<(Vec<u8>, Vec<u8>)>) {
+    for cookie in cookies {
+        let own = peek(exchange).map_or(&[][..], |own| &own.cookies);
+        if !own.iter().any(|(name, _)| *name == cookie.0) {
+            state(exchange).cookies.push(cookie);
+        }
+    }
+}
+
 /// The request goes on as what was tried.
 pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
     let mut inner = *inner;
@@ -112,4 +123,6 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
         adopted.is_program,
     ) = (own.is_subrequest, own.is_answered, own.is_program);
     adopted.page = own.page;
+    let cookies = std::mem::replace(&mut adopted.cookies, own.cookies);
+    add_cookies(exchange, cookies);
 }

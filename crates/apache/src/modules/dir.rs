@@ -6,13 +6,13 @@
 use crate::{
     redirect::{redirect, redirect_with_query},
     state::{peek, state},
-    subrequest::{adopt, run_phases, subrequest},
+    subrequest::{add_cookies, adopt, run_phases, subrequest},
     verdict::Verdict,
     worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Redirected};
 use saker_files::Kind;
-use saker_http::{Method, Status, path::normalize_with};
+use saker_http::{Status, path::normalize_with};
 use saker_pipeline::{Exchange, Inner, Response};
 
 /// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
@@ -32,12 +32,6 @@ pub fn folder(
     }
     if !exchange.path.ends_with(b"/") {
         return add_slash(exchange, host, local);
-    }
-    if !matches!(
-        exchange.head.view().method(),
-        Method::Get | Method::Head | Method::Post | Method::Options
-    ) {
-        return Verdict::Pass;
     }
     if local.core.set_handler.as_ref().is_some_and(Option::is_some)
         && local.dir.check_handler == Some(true)
@@ -176,6 +170,8 @@ fn index(
     }
     let outcome = run_phases(rules, &mut inner);
     exchange.depends_on_exchange(&mut inner);
+    let cookies = peek(&inner).map(|own| own.cookies.clone());
+    add_cookies(exchange, cookies.unwrap_or_default());
     let refused = match outcome {
         Verdict::Pass => None,
         Verdict::Answer(response) => Some(response),

@@ -251,6 +251,7 @@ fn script(
     let edits = local
         .proxy
         .said()
+        .filter(|_| protocol(target) == Some(Protocol::FastCgi))
         .map(|said| said.set_env_if.as_slice())
         .unwrap_or_default();
     let own = snapshot(exchange);
@@ -492,9 +493,10 @@ fn target(
     let is_program = takes_variables(&candidate.upstream);
     let extras = Extras {
         flushes: candidate.flushes,
-        upgrades: candidate.upgrades,
+        upgrades: candidate.upgrades.clone(),
         is_literal,
         is_program,
+        keeps_errors: speaks == Some(Protocol::Scgi),
     };
     Ok(Target {
         upstream: Arc::clone(&candidate.upstream),

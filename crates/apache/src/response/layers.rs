@@ -129,6 +129,7 @@ impl Layers<'_> {
             self.edit((success, false), way, head, context, (&mut always, fields));
         }
         finish(always, drivers, fields);
+        add_charset(self.local, fields);
     }
 
     /// For what is answered before anything but early edits has a say.
@@ -204,6 +205,18 @@ impl Layers<'_> {
                 .into_iter()
                 .for_each(|(name, value)| fields.append(name, value));
         }
+    }
+}
+
+/// AddDefaultCharset, the last word on a type.
+pub fn add_charset(local: &DirConfig, fields: &mut Fields) {
+    let Some(said) = fields.first("Content-Type") else {
+        return;
+    };
+    if let Ok(said) = std::str::from_utf8(said)
+        && let Some(whole) = local.core.charset_added(said)
+    {
+        fields.set("Content-Type", whole.as_bytes().to_vec());
     }
 }
 
