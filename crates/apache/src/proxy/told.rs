@@ -41,7 +41,7 @@ fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
         return;
     }
     if let Some(name) = edit.name.strip_prefix('!') {
-        return told.retain(|(known, _)| *known != name.as_bytes());
+        return told.retain(|(known, _)| !known.eq_ignore_ascii_case(name.as_bytes()));
     }
     let value = edit
         .value
@@ -50,7 +50,7 @@ fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
         .unwrap_or_default();
     match told
         .iter_mut()
-        .find(|(known, _)| *known == edit.name.as_bytes())
+        .find(|(known, _)| known.eq_ignore_ascii_case(edit.name.as_bytes()))
     {
         Some((_, old)) => *old = value,
         None => told.push((edit.name.as_bytes().to_vec(), value)),
@@ -70,7 +70,7 @@ impl Facts for WithVariables<'_> {
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         self.told
             .iter()
-            .find(|(known, _)| known == name)
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 }
