@@ -104,11 +104,18 @@ fn by_handler(
             host,
             &local.reflector,
         ))),
-        "send-as-is" => Some(Verdict::Answer(asis::answer(
-            exchange,
-            watcher,
-            local.core.options.in_force(),
-        ))),
+        "send-as-is" => match exchange.head.view().method() {
+            Method::Get | Method::Head => Some(Verdict::Answer(asis::answer(
+                exchange,
+                watcher,
+                local.core.options.in_force(),
+            ))),
+            // As in Apache: other methods are for the file.
+            _ => {
+                exchange.routing.handler = None;
+                None
+            }
+        },
         _ => None,
     }
 }
