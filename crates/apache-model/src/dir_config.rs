@@ -70,6 +70,8 @@ macro_rules! modules {
             pub files: Vec<Arc<Section>>,
             /// `<If>` and what follows it.
             pub conditions: Vec<Arc<Condition>>,
+            /// They are those of a condition that holds.
+            pub is_conditional: bool,
             $(pub $field: $type,)*
         }
 
@@ -80,6 +82,7 @@ macro_rules! modules {
                     denied: said(&self.denied, &over.denied),
                     files: self.files.iter().chain(&over.files).cloned().collect(),
                     conditions: self.conditions.iter().chain(&over.conditions).cloned().collect(),
+                    is_conditional: self.is_conditional || over.is_conditional,
                     $($field: self.$field.merge(&over.$field),)*
                 }
             }

@@ -8,7 +8,7 @@ use crate::{
     verdict::Verdict,
     worker::ApacheRules,
 };
-use saker_http::Status;
+use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Inner, NoBody, Response};
 use std::{rc::Rc, sync::Arc};
 
@@ -62,9 +62,15 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>, kind: Inner) -> Option<Box
 
 /// The same for an entry of a listing, of which there are no more than a folder has.
 pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
+    // Rules about methods decide about the GET that it is.
+    let view = exchange.head.view();
+    let head = match view.method() {
+        Method::Get => exchange.head.clone(),
+        _ => exchange.head.with_method_and_fields(b"GET", view.fields()),
+    };
     let mut inner = Box::new(Exchange::new(
         exchange.client.clone(),
-        exchange.head.clone(),
+        head,
         Box::new(NoBody),
         Arc::clone(&exchange.routing.site),
         exchange.now,

@@ -46,9 +46,12 @@ pub fn access(
         return Verdict::Wait(pause);
     }
     let folder = folder(&own.filename);
+    // What conditions decide, they decide about each request.
+    let is_same_for_all = !local.is_conditional;
     if own
         .decided_by
         .as_ref()
+        .filter(|_| is_same_for_all)
         .is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder)
     {
         return Verdict::Pass;
