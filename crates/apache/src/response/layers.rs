@@ -209,6 +209,9 @@ impl Layers<'_> {
 
 /// AddDefaultCharset, the last word on a type.
 pub fn add_charset(local: &DirConfig, fields: &mut Fields) {
+    if local.core.default_charset.is_none() {
+        return;
+    }
     let Some(said) = fields.first("Content-Type") else {
         return;
     };
