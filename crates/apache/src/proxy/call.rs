@@ -254,6 +254,7 @@ fn script(
         .filter(|_| protocol(target) == Some(Protocol::FastCgi))
         .map(|said| said.set_env_if.as_slice())
         .unwrap_or_default();
+    told::vary(edits, exchange, host, rules.watcher());
     let own = snapshot(exchange);
     let adjustment = told::adjust(edits, host, rules.watcher(), own);
     let is_adjusted = adjustment.is_some();

@@ -4,11 +4,14 @@
 //! Difficulty: `reqenv()` means the variables as they stand at that moment, those among them that
 //! only the gateway makes, and what earlier lines have changed.
 
-use crate::{facts::RequestFacts, state::State};
+use crate::{
+    facts::RequestFacts,
+    state::{State, snapshot, vary_by},
+};
 use saker_ap_expr::{Evaluation, Facts};
 use saker_apache_model::{host::Host, modules::proxy::SetEnvIf};
 use saker_files::Watcher;
-use saker_pipeline::VariableAdjustment;
+use saker_pipeline::{Exchange, VariableAdjustment};
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 type Told = Vec<(Vec<u8>, Vec<u8>)>;
@@ -31,6 +34,20 @@ pub fn adjust(
         }
         told
     }))
+}
+
+/// Notes the fields of the request that conditions ask for, as far as they are known before the
+/// program's variables are made.
+pub fn vary(edits: &[SetEnvIf], exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) {
+    for edit in edits {
+        let own = snapshot(exchange);
+        let seen = RequestFacts::new(exchange, &own, host, watcher);
+        let mut evaluation = Evaluation::new(&seen);
+        // A condition that can't be evaluated has looked at fields all the same.
+        let _ = edit.condition.evaluate(&mut evaluation);
+        let dependencies = evaluation.dependencies;
+        vary_by(exchange, &dependencies);
+    }
 }
 
 /// One line. What can't be evaluated does not hold.
