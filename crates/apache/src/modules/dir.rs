@@ -12,7 +12,7 @@ use crate::{
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Redirected};
 use saker_files::Kind;
-use saker_http::{Status, path::normalize_with};
+use saker_http::{Method, Status, path::normalize_with};
 use saker_pipeline::{Exchange, Inner, Response};
 
 /// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
@@ -25,7 +25,7 @@ pub fn folder(
     let kind = peek(exchange).and_then(|state| state.kind);
     if kind != Some(Kind::Directory) {
         return if kind.is_none() && !has_handler(exchange, host, local) {
-            fallback(exchange, local)
+            fallback(rules, exchange, local)
         } else {
             Verdict::Pass
         };
@@ -116,7 +116,7 @@ fn index_file(
     if local.dir.index_names().next().is_none() {
         return Verdict::Pass;
     }
-    fallback(exchange, local)
+    fallback(rules, exchange, local)
 }
 
 /// Returns whether a handler of its own is set: then it is that one's business, there or not
@@ -240,7 +240,7 @@ fn without_detours(path: Vec<u8>, host: &Host) -> Vec<u8> {
 }
 
 /// FallbackResource: a path of the site that answers for what is not there.
-fn fallback(exchange: &mut Exchange, local: &DirConfig) -> Verdict {
+fn fallback(rules: &ApacheRules, exchange: &mut Exchange, local: &DirConfig) -> Verdict {
     let Some(Some(target)) = &local.dir.fallback else {
         return Verdict::Pass;
     };
@@ -262,8 +262,35 @@ fn fallback(exchange: &mut Exchange, local: &DirConfig) -> Verdict {
     if path == exchange.path {
         return Verdict::Pass;
     }
+    if let Some(refused) = refusal_of_get(rules, exchange, &path) {
+        return refused;
+    }
     exchange.path = path;
     // Apache takes this for the request itself: its variables keep their names.
     state(exchange).path.clear();
     Verdict::Restart
+}
+
+/// As Apache, which looks the path up by GET: rules about GET hold for it whatever the method of the
+/// request is.
+fn refusal_of_get(rules: &ApacheRules, exchange: &mut Exchange, path: &[u8]) -> Option<Verdict> {
+    if exchange.head.view().method() == Method::Get {
+        return None;
+    }
+    let Some(mut inner) = subrequest(exchange, path.to_vec(), Inner::Lookup) else {
+        return Some(Verdict::Answer(Response::new(
+            Status::INTERNAL_SERVER_ERROR,
+        )));
+    };
+    let outcome = run_phases(rules, &mut inner);
+    exchange.depends_on_exchange(&mut inner);
+    match outcome {
+        Verdict::Answer(response)
+            if response.status.is_error() && response.status != Status::NOT_FOUND =>
+        {
+            Some(Verdict::Answer(response))
+        }
+        Verdict::Wait(pause) => Some(Verdict::Wait(pause)),
+        _ => None,
+    }
 }
