@@ -190,7 +190,7 @@ fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, S
         _ => ConditionKind::Else,
     };
     let mut local = inner(node, reading);
-    local.is_conditional = true;
+    local.is_made_anew = true;
     Ok(Arc::new(Condition {
         kind,
         local: Arc::from(local),
