@@ -70,6 +70,9 @@ macro_rules! modules {
             pub files: Vec<Arc<Section>>,
             /// `<If>` and what follows it.
             pub conditions: Vec<Arc<Condition>>,
+            /// A condition that holds or a `.htaccess` file is part of them: Apache makes such ones anew
+            /// for each request.
+            pub is_made_anew: bool,
             $(pub $field: $type,)*
         }
 
@@ -80,6 +83,7 @@ macro_rules! modules {
                     denied: said(&self.denied, &over.denied),
                     files: self.files.iter().chain(&over.files).cloned().collect(),
                     conditions: self.conditions.iter().chain(&over.conditions).cloned().collect(),
+                    is_made_anew: self.is_made_anew || over.is_made_anew,
                     $($field: self.$field.merge(&over.$field),)*
                 }
             }

@@ -189,9 +189,11 @@ fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, S
         "<ElseIf" => ConditionKind::ElseIf(expression()?),
         _ => ConditionKind::Else,
     };
+    let mut local = inner(node, reading);
+    local.is_made_anew = true;
     Ok(Arc::new(Condition {
         kind,
-        local: Arc::from(inner(node, reading)),
+        local: Arc::from(local),
         origin: node.origin.clone(),
     }))
 }

@@ -97,18 +97,25 @@ fn by_handler(
         return Some(form::answer(rules, exchange, host, local, handler));
     }
     match name {
-        "type-map" => Some(type_map::answer(exchange, watcher, local)),
+        "type-map" => Some(type_map::answer(exchange, host, watcher, local)),
         "balancer-manager" if !host.is_native => Some(balancer_manager::answer(exchange, host)),
         "reflector" => Some(Verdict::Answer(reflector::answer(
             exchange,
             host,
             &local.reflector,
         ))),
-        "send-as-is" => Some(Verdict::Answer(asis::answer(
-            exchange,
-            watcher,
-            local.core.options.in_force(),
-        ))),
+        "send-as-is" => match exchange.head.view().method() {
+            Method::Get | Method::Head => Some(Verdict::Answer(asis::answer(
+                exchange,
+                watcher,
+                local.core.options.in_force(),
+            ))),
+            // As in Apache: other methods are for the file.
+            _ => {
+                exchange.routing.handler = None;
+                None
+            }
+        },
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     state::{peek, snapshot},
 };
 use saker_ap_expr::Evaluation;
-use saker_apache_model::host::Host;
+use saker_apache_model::{host::Host, modules::core::is_known_status};
 use saker_config::model::{ErrorPage, Settings};
 use saker_files::Watcher;
 use saker_http::{Status, escape};
@@ -19,9 +19,10 @@ use std::sync::Arc;
 
 /// Puts the page of the status as it is for this request into the exchange's settings.
 pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status: Status) {
+    let named = name_page(exchange, status);
     let local = peek(exchange).and_then(|own| own.local_or_url());
     let local = local.map_or(&*host.defaults, |local| &**local);
-    let Some(expression) = local.core.error_expressions.get(&status.0).cloned() else {
+    let Some(expression) = local.core.error_expressions.get(&named.0).cloned() else {
         return;
     };
     let settings = &exchange.routing.settings;
@@ -49,6 +50,25 @@ pub fn evaluate(exchange: &mut Exchange, host: &Host, watcher: &Watcher, status:
         None => settings.error_pages.remove(&status.0),
     };
     exchange.routing.settings = Arc::new(settings);
+}
+
+/// The status whose page is for an error: as in Apache, errors whose status it does not know have the
+/// page of 500.
+fn name_page(exchange: &mut Exchange, status: Status) -> Status {
+    if is_known_status(status.0) || exchange.routing.settings.error_page(status).is_some() {
+        return status;
+    }
+    let page = exchange
+        .routing
+        .settings
+        .error_page(Status::INTERNAL_SERVER_ERROR);
+    let Some(page) = page.cloned() else {
+        return status;
+    };
+    let mut settings = Settings::clone(&exchange.routing.settings);
+    settings.error_pages.insert(status.0, page);
+    exchange.routing.settings = Arc::new(settings);
+    Status::INTERNAL_SERVER_ERROR
 }
 
 /// Leaves the error without a page.

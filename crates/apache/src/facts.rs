@@ -235,10 +235,10 @@ impl Facts for RequestFacts<'_> {
             Variable::RemoteHost if client.name().is_some() => {
                 Cow::Borrowed(client.name()?.as_bytes())
             }
-            Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => {
-                Cow::Borrowed(client.text().as_bytes())
-            }
-            Variable::RemotePort => return owned(client.address.port()),
+            Variable::RemoteAddr | Variable::RemoteHost => Cow::Borrowed(client.text().as_bytes()),
+            // A proxy that names the client (mod_remoteip) is the connection's peer all the same.
+            Variable::ConnRemoteAddr => return owned(client.connection_address().ip()),
+            Variable::RemotePort => return owned(client.connection_address().port()),
             Variable::RemoteUser => Cow::Borrowed(exchange.access.user.as_deref()?.as_bytes()),
             Variable::ServerAdmin => Cow::Borrowed(self.host.server_admin.as_deref()?.as_bytes()),
             Variable::ServerName => Cow::Owned(origin::name(self.exchange, self.host)),

@@ -226,7 +226,8 @@ fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
         aliases: &apache.aliases,
         diagnostics: &mut diagnostics,
     };
-    let local = read_all(nodes, &mut reading);
+    let mut local = read_all(nodes, &mut reading);
+    local.is_made_anew = true;
     match diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
         Some(error) => broken(error),
         None => Outcome::Settings(Arc::from(local)),

@@ -213,7 +213,7 @@ impl Memo {
         if let Some((_, known)) = self.manners.get(&key) {
             return Arc::clone(known);
         }
-        let made = Arc::new(manner::manner(local, host, extras, None));
+        let made = Arc::new(manner::manner(local, host, key.2.clone(), None));
         if self.manners.len() >= KEPT_MAX {
             self.manners.clear();
         }

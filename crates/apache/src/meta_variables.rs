@@ -55,7 +55,7 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         server_admin: Some(server_admin.as_deref().unwrap_or(b"[no address given]")),
         remote_host: client.name().map(str::as_bytes),
         remote_addr: client.text().as_bytes(),
-        remote_port: client.address.port(),
+        remote_port: client.connection_address().port(),
         remote_user: remote_user.as_deref(),
         remote_ident: None,
         auth_type: auth_type.as_deref(),

@@ -51,13 +51,19 @@ pub fn negotiate(
         return None;
     }
     exchange.depends_on_request();
-    let names = candidates(exchange, watcher, host, local, folder, name);
+    let names = candidates(exchange, watcher, local, folder, name);
+    let is_matched = !names.is_empty();
     let mut tried: Vec<(Variant, Box<Exchange>)> = names
+        .into_iter()
+        .filter(|(candidate, _)| is_variant(host, local, name, candidate))
+        .take(CANDIDATES_MAX)
+        .collect::<Vec<_>>()
         .into_iter()
         .filter_map(|(candidate, bytes)| tried(rules, exchange, host, name, candidate, bytes))
         .collect();
     if tried.is_empty() {
-        return None;
+        // As in Apache: rules and handlers get no say where there are files that can't be chosen.
+        return is_matched.then(|| Verdict::Answer(Response::new(Status::NOT_FOUND)));
     }
     if let Some(at) = tried
         .iter()
@@ -91,11 +97,21 @@ pub fn negotiate(
     )
 }
 
-/// Files of the folder that begin with the name and whose other extensions are known.
+/// Returns whether all extensions of a file that the name leaves out are known.
+fn is_variant(host: &Host, local: &DirConfig, name: &[u8], candidate: &[u8]) -> bool {
+    let rest = candidate
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix(b"."));
+    rest.is_some_and(|rest| {
+        rest.split(|byte| *byte == b'.')
+            .all(|extension| is_known(host, local, extension))
+    })
+}
+
+/// Files of the folder whose names are the name and more extensions.
 fn candidates(
     exchange: &mut Exchange,
     watcher: &Watcher,
-    host: &Host,
     local: &DirConfig,
     folder: &[u8],
     name: &[u8],
@@ -112,13 +128,8 @@ fn candidates(
         return Vec::new();
     };
     let fits = |entry: &[u8]| {
-        let rest = entry
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix(b"."));
-        rest.is_some_and(|rest| {
-            rest.split(|byte| *byte == b'.')
-                .all(|extension| is_known(host, local, extension))
-        })
+        let rest = entry.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(b"."))
     };
     let choose = |entry: &[u8]| {
         if fits(entry) {
@@ -134,8 +145,7 @@ fn candidates(
     let files = listing
         .entries
         .into_iter()
-        .filter(|entry| entry.kind == Kind::File)
-        .take(CANDIDATES_MAX);
+        .filter(|entry| entry.kind == Kind::File);
     let mut names: Vec<(Vec<u8>, u64)> = files
         .map(|entry| (entry.name, entry.metadata.size))
         .collect();

@@ -91,6 +91,39 @@ impl ApacheRules {
             }
             *at = Translation::Rewrite;
         }
+        let verdict = self.translate_path(exchange, host);
+        if matches!(verdict, Verdict::Answer(_)) {
+            self.settle_conditions(exchange, host);
+        }
+        verdict
+    }
+
+    /// `<If>` sections for an answer that comes before the walk: Apache evaluates those of the host
+    /// and of its locations before a path is translated. One that has to wait does not hold.
+    fn settle_conditions(&self, exchange: &mut Exchange, host: &Arc<Host>) {
+        let own = state(exchange);
+        let Some(local) = own.url_local.clone().filter(|_| own.local.is_none()) else {
+            return;
+        };
+        if local.conditions.is_empty() {
+            return;
+        }
+        let settled = walk::conditions(self, exchange, host, &self.watcher, local);
+        let own = state(exchange);
+        own.local = None;
+        let Ok(settled) = settled else { return };
+        own.url_local = Some(Arc::clone(&settled));
+        let base = own.base.clone();
+        exchange.routing.settings = self.memo.borrow_mut().settings(
+            &settled,
+            host,
+            &cache::url_path(exchange),
+            base.as_ref(),
+        );
+    }
+
+    /// From a path that can be a file's to what it means.
+    fn translate_path(&self, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
         match rewrite_host(self, exchange, host) {
             Verdict::Pass => {}
             verdict => return verdict,
@@ -239,13 +272,19 @@ impl ApacheRules {
     /// A path that can't be a file's may be another server's, as it was received.
     fn unreadable(&self, exchange: &mut Exchange, host: &Arc<Host>, error: PathError) -> Verdict {
         begin_round(exchange, host);
-        if error == PathError::EncodedSlash {
+        if error == PathError::EncodedSlash
+            && let Some(path) = translate::path_with_slashes(exchange, host)
+        {
+            // Sections decide about the path that goes on, which has no dot segments.
+            let unread = std::mem::replace(&mut exchange.path, path);
             translate::translate_encoded(exchange, host);
+            if state(exchange).proxied.is_none() {
+                exchange.path = unread;
+            }
         }
         if state(exchange).proxied.is_none() {
             return Verdict::Answer(Response::new(methods::status_of(error)));
         }
-        exchange.path = translate::path_of(exchange).to_vec();
         exchange.routing.encoded_slash = false;
         if exchange.is_as_received() {
             modules::remoteip::find_client(exchange, host);

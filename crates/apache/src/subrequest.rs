@@ -8,7 +8,7 @@ use crate::{
     verdict::Verdict,
     worker::ApacheRules,
 };
-use saker_http::Status;
+use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Inner, NoBody, Response};
 use std::{rc::Rc, sync::Arc};
 
@@ -62,9 +62,15 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>, kind: Inner) -> Option<Box
 
 /// The same for an entry of a listing, of which there are no more than a folder has.
 pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
+    // Rules about methods decide about the GET that it is.
+    let view = exchange.head.view();
+    let head = match view.method() {
+        Method::Get => exchange.head.clone(),
+        _ => exchange.head.with_method_and_fields(b"GET", view.fields()),
+    };
     let mut inner = Box::new(Exchange::new(
         exchange.client.clone(),
-        exchange.head.clone(),
+        head,
         Box::new(NoBody),
         Arc::clone(&exchange.routing.site),
         exchange.now,
@@ -92,6 +98,17 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     inner
 }
 
+/// Cookies of rules belong to the client's request, whatever becomes of what was tried; the first one
+/// of a name counts, as in mod_rewrite.
+pub fn add_cookies(exchange: &mut Exchange, cookies: Vec<(Vec<u8>, Vec<u8>)>) {
+    for cookie in cookies {
+        let own = peek(exchange).map_or(&[][..], |own| &own.cookies);
+        if !own.iter().any(|(name, _)| *name == cookie.0) {
+            state(exchange).cookies.push(cookie);
+        }
+    }
+}
+
 /// The request goes on as what was tried.
 pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
     let mut inner = *inner;
@@ -112,4 +129,6 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
         adopted.is_program,
     ) = (own.is_subrequest, own.is_answered, own.is_program);
     adopted.page = own.page;
+    let cookies = std::mem::replace(&mut adopted.cookies, own.cookies);
+    add_cookies(exchange, cookies);
 }

@@ -4,15 +4,24 @@
 //! Caveat: people write the file, so unknown parts of a record are skipped, as in Apache.
 
 use crate::{
+    methods,
     multiviews::{lines, not_acceptable},
     negotiate::{Choice, Variant, choose, vary},
     state::{peek, state},
     verdict::Verdict,
     walk::link_policy,
 };
-use saker_apache_model::dir_config::DirConfig;
+use saker_apache_model::{dir_config::DirConfig, host::Host};
+use saker_content::{
+    Content,
+    byteranges::{self, Boundaries},
+};
 use saker_files::{Kind, Watcher, resolve};
-use saker_http::{Method, Status};
+use saker_http::{
+    KnownField, Method, Status,
+    conditional::{self, Precondition, Validators, range_applies},
+    range::{RangeOutcome, resolve_by},
+};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
 use std::{os::unix::fs::FileExt, path::Path};
 
@@ -20,7 +29,12 @@ use std::{os::unix::fs::FileExt, path::Path};
 const BYTES_MAX: u64 = 256 << 10;
 
 /// Chooses a variant, with which everything begins again.
-pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> Verdict {
+pub fn answer(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &DirConfig,
+) -> Verdict {
     exchange.depends_on_request();
     // RFC 2295 section 8.1: what a map leads to is no map itself.
     if exchange.routing.redirects > 0
@@ -61,7 +75,7 @@ pub fn answer(exchange: &mut Exchange, watcher: &Watcher, local: &DirConfig) -> 
                     body: None,
                     ..variant
                 };
-                return inline(exchange, &variant, body, vary);
+                return Verdict::Answer(inline(exchange, host, &variant, body, vary));
             }
             let path = match variant.name.first() {
                 Some(b'/') => variant.name.clone(),
@@ -104,15 +118,52 @@ fn size(
     found.map_or(0, |found| found.metadata.size)
 }
 
-/// A variant whose content is in the map.
-fn inline(exchange: &Exchange, variant: &Variant, body: Vec<u8>, vary: String) -> Verdict {
-    let reads = matches!(
-        exchange.head.view().method(),
-        Method::Get | Method::Head | Method::Post
-    );
-    if !reads {
-        return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
+/// A variant whose content is in the map, or what the conditions of the request make of it. It has no
+/// validators: as in Apache, it is as new as the request.
+fn inline(
+    exchange: &Exchange,
+    host: &Host,
+    variant: &Variant,
+    body: Vec<u8>,
+    vary: String,
+) -> Response {
+    let view = exchange.head.view();
+    let is_read = matches!(view.method(), Method::Get | Method::Head | Method::Post);
+    let validators = Validators {
+        entity_tag: None,
+        last_modified: (!view.has(KnownField::IfModifiedSince)).then_some(exchange.now),
+        now: exchange.now,
+    };
+    let mut response = match conditional::evaluate(view, Some(&validators)) {
+        _ if !is_read => methods::with_methods(Status::METHOD_NOT_ALLOWED, host),
+        Precondition::Proceed => described(variant),
+        Precondition::NotModified => {
+            let mut response = Response::new(Status::NOT_MODIFIED);
+            response.fields_mut().append("Accept-Ranges", &b"bytes"[..]);
+            response
+        }
+        Precondition::Failed => Response::new(Status::PRECONDITION_FAILED),
+    };
+    if !vary.is_empty() {
+        response.fields_mut().append("Vary", vary.into_bytes());
     }
+    if response.status != Status::OK {
+        return response;
+    }
+    let wanted = view
+        .known(KnownField::Range)
+        .filter(|_| view.method() == Method::Get && range_applies(view, &validators));
+    match wanted {
+        Some(value) => part(exchange, response, body, value),
+        None => {
+            response.body = Body::Memory(Chunk::from(body));
+            response
+        }
+    }
+}
+
+/// The head of a variant.
+fn described(variant: &Variant) -> Response {
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     if !variant.media_type.is_empty() {
@@ -130,12 +181,42 @@ fn inline(exchange: &Exchange, variant: &Variant, body: Vec<u8>, vary: String) -
     if let Some(coding) = &variant.coding {
         fields.append("Content-Encoding", coding.as_bytes().to_vec());
     }
-    if !vary.is_empty() {
-        fields.append("Vary", vary.into_bytes());
+    fields.append("Accept-Ranges", &b"bytes"[..]);
+    response
+}
+
+/// The ranges of a body that a client asks for.
+fn part(exchange: &Exchange, mut response: Response, body: Vec<u8>, value: &[u8]) -> Response {
+    let files = &exchange.routing.settings.files;
+    let length = body.len() as u64;
+    let content = Content::Memory(Chunk::from(body));
+    match resolve_by(files.range_rules, value, length, files.ranges_max as usize) {
+        RangeOutcome::Whole => response.body = content.whole(),
+        RangeOutcome::One(range) => {
+            response.status = Status::PARTIAL_CONTENT;
+            let value = byteranges::content_range(range, length);
+            response.fields_mut().set("Content-Range", value);
+            response.body = content.part(range.first..range.last + 1);
+        }
+        RangeOutcome::Many(ranges) => {
+            let fields = std::mem::take(response.fields_mut());
+            let kind = fields.first("Content-Type").map(<[u8]>::to_vec);
+            return BOUNDARIES.with(|boundaries| {
+                byteranges::response(boundaries, kind.as_deref(), fields, &content, &ranges)
+            });
+        }
+        RangeOutcome::Unsatisfiable => {
+            let mut refused = Response::new(Status::RANGE_NOT_SATISFIABLE);
+            let value = format!("bytes */{length}").into_bytes();
+            refused.fields_mut().set("Content-Range", value);
+            return refused;
+        }
     }
-    response.fields_mut().append("Accept-Ranges", &b"bytes"[..]);
-    response.body = Body::Memory(Chunk::from(body));
-    Verdict::Answer(response)
+    response
+}
+
+thread_local! {
+    static BOUNDARIES: Boundaries = Boundaries::default();
 }
 
 fn read(

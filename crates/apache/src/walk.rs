@@ -148,10 +148,11 @@ impl Walker<'_> {
             folder.extend_from_slice(name);
             folder.push(b'/');
             let local = self.folder(local, &folder)?;
-            let local = self.patterns(local, &folder, &mut captures);
+            // As in Apache, the name of a folder without its slash is one like a file's.
             folder.pop();
+            let local = self.patterns(local, &folder, &mut captures);
             return Ok(Walked {
-                local,
+                local: files(self.memo, local, name, &mut captures),
                 filename: folder,
                 kind,
                 path_info: Vec::new(),
@@ -277,7 +278,8 @@ impl Walker<'_> {
         local
     }
 
-    /// `<DirectoryMatch>`, after all folders: by the name of the file, or the folder with its slash.
+    /// `<DirectoryMatch>`, after all folders: by the name of the file, or the folder, with its slash if
+    /// the path has one.
     fn patterns(
         &mut self,
         mut local: Arc<DirConfig>,

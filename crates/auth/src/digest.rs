@@ -2,12 +2,14 @@
 //!
 //! Called by: `authenticate`.
 //! Caveat: nonces are not stored. Each carries its time and a hash of it with this process's
-//! secret; it is valid for AuthDigestNonceLifetime, and so is a request that was overheard.
+//! secret; it is valid for AuthDigestNonceLifetime, and so is a request that was overheard. With a
+//! lifetime of 0, it is valid for one request (`one_time`).
 //! Out of scope: counting of `nc`, which Apache does not do either.
 
 use crate::{
     context::{AuthContext, LookupError},
     credentials::{Authenticated, quoted},
+    one_time,
     passwords::{is_same, secret},
     providers::realm_hash,
     settings::{DigestSettings, Provider},
@@ -40,7 +42,29 @@ struct Proof {
 
 /// The value of WWW-Authenticate.
 pub fn challenge(context: &mut AuthContext<'_>) -> String {
-    challenge_with(context, None, false)
+    let opaque = new_opaque(context);
+    challenge_with(context, opaque.as_deref(), false)
+}
+
+/// As in Apache, challenges for one request have an `opaque`: any text will do, since the nonce is
+/// bound to it.
+fn new_opaque(context: &AuthContext<'_>) -> Option<String> {
+    let settings = context.settings.authentication.digest.as_deref();
+    let made = one_time::made(context.request.now_s());
+    let text = || nonce("", None, made).get(NONCE_BYTES - 8..).map(Into::into);
+    settings.filter(|own| is_one_time(own)).and_then(|_| text())
+}
+
+fn is_one_time(settings: &DigestSettings) -> bool {
+    settings.nonce_lifetime_s == Some(0)
+}
+
+/// The time of a new nonce.
+fn time_of_nonce(settings: &DigestSettings, now_s: i64) -> i64 {
+    match is_one_time(settings) {
+        true => one_time::made(now_s),
+        false => now_s,
+    }
 }
 
 /// `stale`: the client need not ask for credentials again.
@@ -52,7 +76,8 @@ fn challenge_with(context: &mut AuthContext<'_>, opaque: Option<&str>, stale: bo
         .clone()
         .unwrap_or_default();
     let realm = context.realm();
-    let nonce = nonce(&realm, opaque, context.request.now_s());
+    let made = time_of_nonce(&settings, context.request.now_s());
+    let nonce = nonce(&realm, opaque, made);
     let opaque = opaque.map_or(String::new(), |opaque| format!(", opaque=\"{opaque}\""));
     let domain = match settings.domain.is_empty() {
         true => String::new(),
@@ -73,12 +98,12 @@ const QUERY_STRING_HACK: &[u8] = b"AuthDigestEnableQueryStringHack";
 fn challenged(context: &mut AuthContext<'_>, stale: bool, proof: &Proof) -> Authenticated {
     let (realm, now_s) = (context.realm(), context.request.now_s());
     let is_known = age_s(&proof.nonce, &realm, proof.opaque.as_deref(), now_s).is_some();
-    let fresh = nonce(&realm, None, now_s);
+    let (fresh, new) = (nonce(&realm, None, now_s), new_opaque(context));
     let opaque = match &proof.opaque {
         Some(own) if is_known => Some(own.as_str()),
         // Any text will do, since the nonce is bound to it.
         Some(_) => fresh.get(NONCE_BYTES - 8..),
-        None => None,
+        None => new.as_deref(),
     };
     let is_foreign = proof.opaque.is_some() && !is_known;
     let challenge = challenge_with(context, opaque, stale || is_foreign);
@@ -198,14 +223,24 @@ fn verify(
         settings.nonce_lifetime_s.unwrap_or(NONCE_LIFETIME_S),
     );
     let age_s = proof.nonce_age_s(realm, now_s);
-    let Some(age_s) = age_s.filter(|age| lifetime_s < 0 || *age <= lifetime_s) else {
+    let is_valid = |age_s: &i64| match is_one_time(settings) {
+        true => {
+            let made = made(&proof.nonce).unwrap_or_default();
+            one_time::take(made, now_s, &context.request.exchange().log.id)
+        }
+        false => lifetime_s < 0 || *age_s <= lifetime_s,
+    };
+    let Some(age_s) = age_s.filter(is_valid) else {
         let (message, text) = proof.nonce_error(realm, now_s, lifetime_s);
         context.log_httpd(message, format_args!("{text}"));
         // A nonce of another length is not from this server, so it has not expired.
         return challenged(context, proof.nonce.len() == NONCE_BYTES, proof);
     };
-    let next = (lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S)
-        .then(|| nonce(realm, proof.opaque.as_deref(), now_s));
+    let is_last = lifetime_s > 0 && age_s > lifetime_s - NEXT_NONCE_S;
+    let next = (is_last || is_one_time(settings)).then(|| {
+        let made = time_of_nonce(settings, now_s);
+        nonce(realm, proof.opaque.as_deref(), made)
+    });
     let info = proof.confirmation(&hash, next.as_deref());
     context.request.set_authentication_info(info);
     Authenticated::Yes
@@ -421,8 +456,9 @@ fn target_parts(target: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     )
 }
 
-fn nonce(realm: &str, opaque: Option<&str>, now_s: i64) -> String {
-    let time = base64_encode(&now_s.to_be_bytes());
+/// `made`: its time, and its number if it is for one request.
+fn nonce(realm: &str, opaque: Option<&str>, made: i64) -> String {
+    let time = base64_encode(&made.to_be_bytes());
     let mut hash = Sha1::new_with_prefix(secret());
     hash.update(&time);
     hash.update(realm);
@@ -441,13 +477,17 @@ fn nonce(realm: &str, opaque: Option<&str>, now_s: i64) -> String {
 
 /// The age of a nonce. `None`: it is not from this process, or from the future.
 fn age_s(text: &str, realm: &str, opaque: Option<&str>, now_s: i64) -> Option<i64> {
-    let time = text.get(..12).filter(|_| text.len() == NONCE_BYTES)?;
-    let bytes: [u8; 8] = saker_ap_expr::base64_decode(time.as_bytes())
-        .try_into()
-        .ok()?;
-    let made_s = i64::from_be_bytes(bytes);
-    let is_ours = is_same(nonce(realm, opaque, made_s).as_bytes(), text.as_bytes());
+    let made = made(text)?;
+    let made_s = one_time::time(made);
+    let is_ours = is_same(nonce(realm, opaque, made).as_bytes(), text.as_bytes());
     (is_ours && made_s <= now_s).then_some(now_s.saturating_sub(made_s))
+}
+
+/// The time of a nonce, with its number.
+fn made(text: &str) -> Option<i64> {
+    let time = text.get(..12).filter(|_| text.len() == NONCE_BYTES)?;
+    let bytes = saker_ap_expr::base64_decode(time.as_bytes());
+    Some(i64::from_be_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub mod form;
 mod groups;
 mod host_rules;
 mod ldap;
+mod one_time;
 mod passwords;
 mod providers;
 mod records;

@@ -20,7 +20,7 @@ use saker_http::{
 };
 use saker_pipeline::{
     Authorizer, CallNames, Exchange, Granted, Handled, LocalFuture, NoBody, Permission,
-    ProxyOptions, Response, Script, UpstreamRequest, UpstreamTarget,
+    ProxyOptions, Response, Script, Upgrades, UpstreamRequest, UpstreamTarget,
 };
 use saker_rate_limits::Admission;
 use saker_telemetry::{error_log, message};
@@ -258,7 +258,7 @@ fn call(
     let manner = ProxyOptions {
         preserves_host: true,
         follows_locations: false,
-        upgrades: false,
+        upgrades: Upgrades::None,
         server_name: native::server_name(inner).into(),
         ..ProxyOptions::default()
     };

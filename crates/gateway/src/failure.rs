@@ -91,6 +91,7 @@ impl Failure {
         match self {
             Failure::ConnectTimeout => Status::SERVICE_UNAVAILABLE,
             Failure::Timeout => Status::BAD_GATEWAY,
+            Failure::Unreachable(error) if is_of_resolver(error) => Status::INTERNAL_SERVER_ERROR,
             other => other.status(),
         }
     }
@@ -146,6 +147,17 @@ impl Failure {
         .then_some(5)
         .or_else(|| matches!(self, Failure::NotStarted(error) if is_shortage(error)).then_some(5))
     }
+}
+
+/// True if a name has no address: what the resolver says is no error of a system call, nor one of the
+/// kinds that this crate makes of others.
+fn is_of_resolver(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotConnected, Other, UnexpectedEof, WriteZero};
+    error.raw_os_error().is_none()
+        && !matches!(
+            error.kind(),
+            NotConnected | Other | UnexpectedEof | WriteZero
+        )
 }
 
 /// True for a shortage of processes, memory or descriptors, which may be temporary.

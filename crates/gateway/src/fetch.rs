@@ -11,7 +11,7 @@ use saker_config::model::{Settings, Upstream};
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{
     BodyError, CallNames, Chunk, Exchange, FetchRequest, FetchedDocument, Fetcher, LocalFuture,
-    ProxyOptions, RequestBody, UpstreamRequest, UpstreamTarget,
+    ProxyOptions, RequestBody, Upgrades, UpstreamRequest, UpstreamTarget,
 };
 use saker_rate_limits::Admission;
 use std::{
@@ -92,7 +92,7 @@ async fn fetch(
     let manner = ProxyOptions {
         adds_forwarded: false,
         follows_locations: false,
-        upgrades: false,
+        upgrades: Upgrades::None,
         ..ProxyOptions::default()
     };
     let call = UpstreamRequest {

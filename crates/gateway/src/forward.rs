@@ -11,7 +11,7 @@ use saker_http::{
     field_name::{NameSet, is_alike},
 };
 use saker_pipeline::{
-    Exchange, Forwarding, NameValues, ProxyOptions, UpstreamRequest, Via, template,
+    Exchange, Forwarding, NameValues, ProxyOptions, Upgrades, UpstreamRequest, Via, template,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -247,7 +247,7 @@ pub fn upgrade(exchange: &Exchange, manner: &ProxyOptions, has_content: bool) ->
             .flat_map(protocols)
             .any(|option| option.eq_ignore_ascii_case(b"upgrade"))
     };
-    if !manner.upgrades
+    if manner.upgrades == Upgrades::None
         || !head.has(KnownField::Upgrade)
         || head.version() == Version::Http10
         || has_content
@@ -258,7 +258,7 @@ pub fn upgrade(exchange: &Exchange, manner: &ProxyOptions, has_content: bool) ->
     let passed: Vec<&[u8]> = head
         .all("upgrade")
         .flat_map(protocols)
-        .filter(|name| !is_http(name))
+        .filter(|name| !is_http(name) && manner.upgrades.allows(name))
         .collect();
     (!passed.is_empty()).then(|| passed.join(&b", "[..]))
 }

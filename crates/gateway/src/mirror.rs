@@ -11,7 +11,7 @@ use saker_config::model::{Mirror, Throttle, Upstream};
 use saker_http::{Fields, KnownField, Method, field_name::is_alike_any};
 use saker_pipeline::{
     BodyError, CallNames, Chunk, Exchange, LocalFuture, NoBody, ProxyOptions, RequestBody,
-    UpstreamRequest, UpstreamTarget,
+    Upgrades, UpstreamRequest, UpstreamTarget,
 };
 use saker_telemetry::{Counters, Metric};
 use std::{
@@ -188,7 +188,7 @@ fn copied_call(
         server_name: call.manner.server_name.clone(),
         timeout: Some(Duration::from_millis(mirror.timeout_ms)),
         follows_locations: false,
-        upgrades: false,
+        upgrades: Upgrades::None,
         ..ProxyOptions::default()
     };
     UpstreamRequest {

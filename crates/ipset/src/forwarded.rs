@@ -28,7 +28,7 @@ pub struct Forwarded {
     pub client: SocketAddr,
     /// Hops of the list that were believed, from its end.
     pub believed: usize,
-    /// Proxies outside of our networks that were passed, the nearest one last.
+    /// Proxies outside of our networks that were passed, the nearest one first.
     pub proxies: Vec<IpAddr>,
     /// A private address that was not believed, and the proxy outside that named it.
     pub disbelieved: Option<(IpAddr, IpAddr)>,
@@ -58,7 +58,7 @@ pub fn follow(
                 found.disbelieved = Some((hop.ip(), named_by));
                 break;
             }
-            found.proxies.insert(0, named_by);
+            found.proxies.push(named_by);
         }
         found.client = hop;
         found.believed += 1;

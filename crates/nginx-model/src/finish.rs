@@ -22,7 +22,7 @@ use crate::{
     variables::{Builtin, Variable},
 };
 use saker_nginx_syntax::{Directive, Report};
-use saker_pipeline::{ProxyOptions, Trust};
+use saker_pipeline::{ProxyOptions, Trust, Upgrades};
 use std::{collections::HashMap, num::NonZeroU64, path::Path, sync::Arc};
 
 /// State of finishing.
@@ -251,7 +251,10 @@ fn options(conf: &UpstreamConf, pass: &Pass) -> ProxyOptions {
         follows_locations: false,
         keeps_dates: true,
         is_like_nginx: true,
-        upgrades: is_http && has_param("upgrade"),
+        upgrades: match is_http && has_param("upgrade") {
+            true => Upgrades::Any,
+            false => Upgrades::None,
+        },
         trust: Trust {
             accel: true,
             unheeded: conf.ignored.as_deref().unwrap_or_default().into(),

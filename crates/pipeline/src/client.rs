@@ -122,6 +122,14 @@ impl Client {
         named
     }
 
+    /// Returns the address that the connection is from: the PROXY header's if there is a trusted
+    /// one, whatever a field names as the client.
+    pub fn connection_address(&self) -> SocketAddr {
+        let named = self.preface.as_ref().map(|preface| preface.source);
+        let address = named.unwrap_or(self.peer);
+        SocketAddr::new(address.ip().to_canonical(), address.port())
+    }
+
     /// Returns the client address as text, for logs. Formatted on first use.
     pub fn text(&self) -> &str {
         self.text.get_or_init(|| self.ip().to_string().into())

@@ -63,7 +63,8 @@ impl Facts for Environment {
 }
 
 impl Environment {
-    /// Returns the value of a variable. Names are case-sensitive.
+    /// Returns the value of a variable. The case of names does not matter, as in Apache, whose access
+    /// rules may spell a variable in another way than what sets it.
     pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
         self.position(name)
             .and_then(|at| self.variables.get(at))
@@ -72,7 +73,8 @@ impl Environment {
 
     fn position(&self, name: &[u8]) -> Option<usize> {
         self.variables.iter().position(|variable| {
-            variable.name.1 as usize == name.len() && self.text(variable.name) == name
+            variable.name.1 as usize == name.len()
+                && self.text(variable.name).eq_ignore_ascii_case(name)
         })
     }
 
@@ -86,16 +88,6 @@ impl Environment {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);
         (start as u32, text.len() as u32)
-    }
-
-    /// Returns the value of a variable: an exact match, or else one that ignores case.
-    pub fn first_in_any_case(&self, name: &[u8]) -> Option<&[u8]> {
-        let ignoring_case = || {
-            self.iter()
-                .find(|(known, _)| known.eq_ignore_ascii_case(name))
-                .map(|(_, value)| value)
-        };
-        self.first(name).or_else(ignoring_case)
     }
 
     /// Sets a variable whose value may differ between requests for the same path.
@@ -133,10 +125,15 @@ impl Environment {
         let value = self.keep(value);
         let mut later = self.variables.iter().skip(first + 1);
         let later = later.position(|variable| self.text(variable.name) == name);
-        let name = self.variables[first].name;
         match later {
             Some(at) => self.variables[first + 1 + at].value = value,
             None => {
+                let known = self.variables[first].name;
+                let name = match self.text(known) == name {
+                    true => known,
+                    // Programs get both spellings.
+                    false => self.keep(name),
+                };
                 self.variables.push(Variable { name, value });
                 self.has_repeated = true;
             }
@@ -157,7 +154,16 @@ impl Environment {
         let before = std::mem::take(self);
         self.varies = before.varies;
         for (name, value) in before.iter() {
-            self.set_known(name, value);
+            let is_same = |variable: &Variable| self.text(variable.name) == name;
+            let known = self.variables.iter().position(is_same);
+            let value = self.keep(value);
+            match known {
+                Some(at) => self.variables[at].value = value,
+                None => {
+                    let name = self.keep(name);
+                    self.variables.push(Variable { name, value });
+                }
+            }
         }
     }
 
@@ -265,9 +271,21 @@ mod tests {
         all.set(b"a", b"1");
         all.set(b"b", b"2");
         all.set(b"a", b"3");
-        assert_eq!((all.first(b"a"), all.first(b"A")), (Some(&b"3"[..]), None));
+        all.set(b"B", b"4");
+        assert_eq!(
+            (all.first(b"A"), all.first(b"b"), all.len()),
+            (Some(&b"3"[..]), Some(&b"4"[..]), 2)
+        );
         all.unset(b"a");
-        assert_eq!(all.iter().collect::<Vec<_>>(), [(&b"b"[..], &b"2"[..])]);
+        assert_eq!(all.iter().collect::<Vec<_>>(), [(&b"b"[..], &b"4"[..])]);
+        all.set_behind(b"B", b"5");
+        assert_eq!(all.first(b"B"), Some(&b"4"[..]));
+        let settled = all.settled();
+        assert_eq!(
+            settled.iter().collect::<Vec<_>>(),
+            [(&b"b"[..], &b"4"[..]), (b"B", b"5")],
+            "programs get both spellings"
+        );
     }
 
     #[test]

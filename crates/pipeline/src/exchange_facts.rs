@@ -159,9 +159,8 @@ impl Facts for ExchangeFacts<'_> {
             Variable::Https => Cow::Borrowed(b"off"),
             Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&exchange.path),
             Variable::ServerName => Cow::Borrowed(&exchange.host),
-            Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => {
-                Cow::Borrowed(client.text().as_bytes())
-            }
+            Variable::RemoteAddr | Variable::RemoteHost => Cow::Borrowed(client.text().as_bytes()),
+            Variable::ConnRemoteAddr => owned(client.connection_address().ip()),
             Variable::RemotePort => owned(client.address.port()),
             Variable::ServerPort => owned(client.local.port()),
             Variable::ServerAddr => owned(client.local.ip().to_canonical()),

@@ -109,7 +109,7 @@ pub use traits::{
 pub use tunnel::Tunnel;
 pub use upstream_attempts::{AttemptAddress, AttemptCounts, AttemptValue, UpstreamAttempts};
 pub use upstream_request::{
-    CallNames, Parameters, ProcessManner, ProxyOptions, Reverse, Script, Trust, UpstreamRequest,
-    UpstreamTarget, Via,
+    CallNames, Parameters, ProcessManner, ProxyOptions, Reverse, Script, Trust, Upgrades,
+    UpstreamRequest, UpstreamTarget, Via,
 };
 pub use variable_adjustment::VariableAdjustment;

@@ -128,7 +128,7 @@ impl LogFacts {
         self.first_environment
             .as_ref()
             .unwrap_or(&self.environment)
-            .first_in_any_case(name.as_bytes())
+            .first(name.as_bytes())
             .is_some()
     }
 }

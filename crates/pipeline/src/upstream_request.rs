@@ -143,8 +143,8 @@ pub struct ProxyOptions {
     pub follows_locations: bool,
     /// Passes a program's `Last-Modified` on as it is, if it is no date as well (nginx).
     pub keeps_dates: bool,
-    /// Allows protocol upgrades (`Upgrade`).
-    pub upgrades: bool,
+    /// Protocols that a client may upgrade to (`Upgrade`).
+    pub upgrades: Upgrades,
     /// Fields of FastCGI and SCGI programs stay where an error document replaces their content.
     pub keeps_program_fields: bool,
     /// Answers in Apache's statuses if an HTTP upstream can't be reached in time (503) or says
@@ -161,6 +161,40 @@ pub struct ProxyOptions {
     pub trust: Trust,
     /// Options of a native proxy route.
     pub terms: Option<Arc<ProxyTerms>>,
+}
+
+/// Protocols that requests to an upstream may upgrade to (RFC 9110 section 7.8). Other versions of
+/// HTTP are never among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Upgrades {
+    #[default]
+    None,
+    Any,
+    Named(Arc<[Box<str>]>),
+}
+
+impl Upgrades {
+    /// True if `protocol` is one of them; names are compared without case, and with their version.
+    pub fn allows(&self, protocol: &[u8]) -> bool {
+        match self {
+            Upgrades::None => false,
+            Upgrades::Any => true,
+            Upgrades::Named(names) => names
+                .iter()
+                .any(|name| name.as_bytes().eq_ignore_ascii_case(protocol)),
+        }
+    }
+
+    /// The protocols of both.
+    pub fn or(&self, other: &Upgrades) -> Upgrades {
+        match (self, other) {
+            (Upgrades::Any, _) | (_, Upgrades::Any) => Upgrades::Any,
+            (Upgrades::None, one) | (one, Upgrades::None) => one.clone(),
+            (Upgrades::Named(one), Upgrades::Named(two)) => {
+                Upgrades::Named(one.iter().chain(two.iter()).cloned().collect())
+            }
+        }
+    }
 }
 
 /// Response fields by which an upstream may control this server. Fields that are not trusted are
@@ -209,7 +243,7 @@ impl Default for ProxyOptions {
             reverse_cookie_domains: Vec::new(),
             follows_locations: true,
             keeps_dates: false,
-            upgrades: true,
+            upgrades: Upgrades::Any,
             keeps_program_fields: false,
             has_apaches_statuses: false,
             is_like_nginx: false,

@@ -61,9 +61,8 @@ impl Facts for RecordFacts<'_> {
             Variable::Https => Cow::Borrowed(b"off"),
             Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&self.path),
             Variable::ServerName => Cow::Borrowed(&self.host),
-            Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => {
-                Cow::Borrowed(client.text().as_bytes())
-            }
+            Variable::RemoteAddr | Variable::RemoteHost => Cow::Borrowed(client.text().as_bytes()),
+            Variable::ConnRemoteAddr => owned(client.connection_address().ip()),
             Variable::RemotePort => owned(client.address.port()),
             Variable::RemoteUser => Cow::Borrowed(record.user?.as_bytes()),
             Variable::ServerPort => owned(client.local.port()),

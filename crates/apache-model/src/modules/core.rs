@@ -264,19 +264,20 @@ impl Core {
     /// A type with AddDefaultCharset's charset, where it is one of the two that take it and has
     /// none.
     pub fn with_default_charset(&self, content_type: &str) -> Box<str> {
-        let takes_one = |essence: &str| {
-            essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("text/plain")
+        self.charset_added(content_type)
+            .unwrap_or_else(|| content_type.into())
+    }
+
+    /// The same; `None`: the type stays as it is.
+    pub fn charset_added(&self, content_type: &str) -> Option<Box<str>> {
+        let Some(Charset::Name(name)) = &self.default_charset else {
+            return None;
         };
         let essence = content_type.split(';').next().unwrap_or_default().trim();
-        match &self.default_charset {
-            Some(Charset::Name(name))
-                if takes_one(essence)
-                    && !content_type.to_ascii_lowercase().contains("charset=") =>
-            {
-                format!("{content_type}; charset={name}").into()
-            }
-            _ => content_type.into(),
-        }
+        let takes_one =
+            essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("text/plain");
+        let has_one = || content_type.to_ascii_lowercase().contains("charset=");
+        (takes_one && !has_one()).then(|| format!("{content_type}; charset={name}").into())
     }
 
     /// The type that AddDefaultCharset's was added to.

@@ -119,13 +119,17 @@ impl GeoSettings {
     }
 
     pub fn has_variable(&self, name: &[u8]) -> bool {
-        let of_maxmind = name.starts_with(b"MMDB_")
+        let begins_with = |prefix: &str| {
+            let own = name.get(..prefix.len());
+            own.is_some_and(|own| own.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        let of_maxmind = begins_with("MMDB_")
             || self
                 .lookups
                 .iter()
-                .any(|lookup| lookup.variable.as_bytes() == name);
+                .any(|lookup| lookup.variable.as_bytes().eq_ignore_ascii_case(name));
         self.maxmind == Some(true) && of_maxmind
-            || self.geoip == Some(true) && name.starts_with(b"GEOIP_")
+            || self.geoip == Some(true) && begins_with("GEOIP_")
     }
 }
 

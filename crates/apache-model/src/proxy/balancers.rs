@@ -7,6 +7,7 @@
 
 use saker_config::model::{Member, Upstream};
 use saker_identity::random_id;
+use saker_pipeline::Upgrades;
 use std::sync::{
     Arc, PoisonError, RwLock,
     atomic::{AtomicU64, Ordering},
@@ -36,6 +37,8 @@ pub struct Balancer {
     /// `balancer://name`, in small letters.
     pub name: Box<str>,
     pub nonce: Nonce,
+    /// Protocols that clients may upgrade to, by any of the configured members.
+    pub upgrades: Upgrades,
     /// Members that may be added.
     growth: usize,
     configured: usize,
@@ -53,6 +56,7 @@ impl Balancer {
         Balancer {
             name: upstream.name.clone(),
             nonce,
+            upgrades: Upgrades::None,
             growth,
             configured: upstream.members.len(),
             current: RwLock::new(Arc::new(upstream)),

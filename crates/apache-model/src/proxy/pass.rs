@@ -172,7 +172,8 @@ impl Pass {
         };
         let (matched, rest) = segments.split_at(wanted.len());
         let mut url = to.as_bytes().to_vec();
-        if !is_open {
+        // Parameters of the last segment of all are not passed on, as in Apache.
+        if !is_open && !rest.is_empty() {
             let last = matched.last().copied().unwrap_or_default();
             url.extend_from_slice(last.get(bare(last).len()..).unwrap_or_default());
         }

@@ -16,6 +16,7 @@ use crate::{
     worker_url::{self, WorkerUrl},
 };
 use saker_config::model::{Backend, BackendAddress, BackendTls, Member, Upstream};
+use saker_pipeline::Upgrades;
 use std::sync::Arc;
 
 /// One of a host's workers.
@@ -39,7 +40,7 @@ pub struct Candidate {
     /// `flushpackets=on`.
     pub flushes: bool,
     /// `upgrade=websocket`, or a scheme that says so.
-    pub upgrades: bool,
+    pub upgrades: Upgrades,
     /// A balancer; a single server is called by its own authority.
     pub is_balancer: bool,
 }
@@ -102,7 +103,11 @@ impl Workers {
         let balancers = drafts.iter().map(|draft| {
             let (nonce, growth) = (draft.parameters.nonce.as_deref(), draft.parameters.growth);
             let upstream = balancer(draft, &defaults, &named);
-            Arc::new(Balancer::new(upstream, nonce, growth.unwrap_or(0)))
+            let members = draft.members.iter();
+            let upgrades = members.map(|member| upgrades(&member.url, &member.parameters));
+            let mut balancer = Balancer::new(upstream, nonce, growth.unwrap_or(0));
+            balancer.upgrades = upgrades.fold(Upgrades::None, |all, one| all.or(&one));
+            Arc::new(balancer)
         });
         let inherits_passes = own.inherits_passes.or(main.inherits_passes);
         Workers {
@@ -124,7 +129,7 @@ impl Workers {
                     path: Box::default(),
                     upstream: upstream.current(),
                     flushes: false,
-                    upgrades: false,
+                    upgrades: upstream.upgrades.clone(),
                     is_balancer: true,
                 }],
             });
@@ -167,13 +172,12 @@ impl Workers {
             true => Arc::clone(&worker.upstream),
             false => Arc::new(single(wanted, &worker.parameters, &self.defaults)),
         };
-        let upgrades = wanted.is_websocket || worker.parameters.upgrade.is_some();
         let flushes = worker.parameters.flushes == Some(true);
         Candidate {
             path: worker.url.path.as_bytes().into(),
             upstream,
             flushes,
-            upgrades,
+            upgrades: upgrades(wanted, &worker.parameters),
             is_balancer: false,
         }
     }
@@ -217,6 +221,26 @@ impl Workers {
     }
 }
 
+/// Protocols that clients may upgrade to: WebSocket where the scheme says so, otherwise those of
+/// `upgrade=`.
+fn upgrades(url: &WorkerUrl, parameters: &WorkerParameters) -> Upgrades {
+    if url.is_websocket {
+        return Upgrades::Named(["websocket".into()].into());
+    }
+    match parameters.upgrade.as_deref() {
+        None => Upgrades::None,
+        Some(word) if word.eq_ignore_ascii_case("none") => Upgrades::None,
+        Some(word) if word.eq_ignore_ascii_case("any") || word == "*" => Upgrades::Any,
+        Some(list) => {
+            let names = list
+                .split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty());
+            Upgrades::Named(names.map(Into::into).collect())
+        }
+    }
+}
+
 /// The same server by the same protocol; a worker that names no socket answers for its name's
 /// wherever they are.
 fn answers_for(worker: &WorkerUrl, wanted: &WorkerUrl) -> bool {
@@ -227,6 +251,9 @@ fn answers_for(worker: &WorkerUrl, wanted: &WorkerUrl) -> bool {
             url.authority.to_ascii_lowercase(),
         )
     };
+    if worker.is_websocket != wanted.is_websocket {
+        return false;
+    }
     let is_named = matches!(wanted.backend.address, BackendAddress::Unix(_))
         && matches!(worker.backend.address, BackendAddress::Tcp { .. });
     match is_named {

@@ -18,7 +18,7 @@ use saker_apache_model::{
     modules::filters::Chosen,
 };
 use saker_config::model::{CompressionCoding, Settings};
-use saker_content_filters::{PassThrough, gather, transform_response};
+use saker_content_filters::{PassThrough, catalog, gather, transform_response};
 use saker_files::{Kind, Watcher};
 use saker_http::{Fields, Method, Status};
 use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response, respond::built_in_page};
@@ -191,6 +191,12 @@ fn set_codings(
     // Filters for successes alone have not been chosen.
     compression.errors = status.is_error();
     // Apache knows only of content that comes in one piece that it is short.
+    let is_split = chosen
+        .iter()
+        .any(|one| one.name.eq_ignore_ascii_case(catalog::SUBSTITUTE.name));
+    if is_split {
+        compression.min_bytes = compression.min_bytes.min(1);
+    }
     if exchange.limits.reflects_content || comes_in_pieces(exchange, own) {
         // An application has no content for HEAD, of which DEFLATE makes nothing.
         let is_head = exchange.head.view().method() == Method::Head;

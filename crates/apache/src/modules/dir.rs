@@ -6,7 +6,7 @@
 use crate::{
     redirect::{redirect, redirect_with_query},
     state::{peek, state},
-    subrequest::{adopt, run_phases, subrequest},
+    subrequest::{add_cookies, adopt, run_phases, subrequest},
     verdict::Verdict,
     worker::ApacheRules,
 };
@@ -25,19 +25,13 @@ pub fn folder(
     let kind = peek(exchange).and_then(|state| state.kind);
     if kind != Some(Kind::Directory) {
         return if kind.is_none() && !has_handler(exchange, host, local) {
-            fallback(exchange, local)
+            fallback(rules, exchange, local)
         } else {
             Verdict::Pass
         };
     }
     if !exchange.path.ends_with(b"/") {
         return add_slash(exchange, host, local);
-    }
-    if !matches!(
-        exchange.head.view().method(),
-        Method::Get | Method::Head | Method::Post | Method::Options
-    ) {
-        return Verdict::Pass;
     }
     if local.core.set_handler.as_ref().is_some_and(Option::is_some)
         && local.dir.check_handler == Some(true)
@@ -122,7 +116,7 @@ fn index_file(
     if local.dir.index_names().next().is_none() {
         return Verdict::Pass;
     }
-    fallback(exchange, local)
+    fallback(rules, exchange, local)
 }
 
 /// Returns whether a handler of its own is set: then it is that one's business, there or not
@@ -176,6 +170,8 @@ fn index(
     }
     let outcome = run_phases(rules, &mut inner);
     exchange.depends_on_exchange(&mut inner);
+    let cookies = peek(&inner).map(|own| own.cookies.clone());
+    add_cookies(exchange, cookies.unwrap_or_default());
     let refused = match outcome {
         Verdict::Pass => None,
         Verdict::Answer(response) => Some(response),
@@ -244,7 +240,7 @@ fn without_detours(path: Vec<u8>, host: &Host) -> Vec<u8> {
 }
 
 /// FallbackResource: a path of the site that answers for what is not there.
-fn fallback(exchange: &mut Exchange, local: &DirConfig) -> Verdict {
+fn fallback(rules: &ApacheRules, exchange: &mut Exchange, local: &DirConfig) -> Verdict {
     let Some(Some(target)) = &local.dir.fallback else {
         return Verdict::Pass;
     };
@@ -266,8 +262,35 @@ fn fallback(exchange: &mut Exchange, local: &DirConfig) -> Verdict {
     if path == exchange.path {
         return Verdict::Pass;
     }
+    if let Some(refused) = refusal_of_get(rules, exchange, &path) {
+        return refused;
+    }
     exchange.path = path;
     // Apache takes this for the request itself: its variables keep their names.
     state(exchange).path.clear();
     Verdict::Restart
+}
+
+/// As Apache, which looks the path up by GET: rules about GET hold for it whatever the method of the
+/// request is.
+fn refusal_of_get(rules: &ApacheRules, exchange: &mut Exchange, path: &[u8]) -> Option<Verdict> {
+    if exchange.head.view().method() == Method::Get {
+        return None;
+    }
+    let Some(mut inner) = subrequest(exchange, path.to_vec(), Inner::Lookup) else {
+        return Some(Verdict::Answer(Response::new(
+            Status::INTERNAL_SERVER_ERROR,
+        )));
+    };
+    let outcome = run_phases(rules, &mut inner);
+    exchange.depends_on_exchange(&mut inner);
+    match outcome {
+        Verdict::Answer(response)
+            if response.status.is_error() && response.status != Status::NOT_FOUND =>
+        {
+            Some(Verdict::Answer(response))
+        }
+        Verdict::Wait(pause) => Some(Verdict::Wait(pause)),
+        _ => None,
+    }
 }

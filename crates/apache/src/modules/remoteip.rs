@@ -20,7 +20,7 @@ struct Named {
     client: IpAddr,
     /// The part of the field that was not read, or not believed.
     left: Option<String>,
-    /// Proxies outside of our networks, the nearest one last.
+    /// Proxies outside of our networks, the nearest one first.
     proxies: Vec<IpAddr>,
 }
 

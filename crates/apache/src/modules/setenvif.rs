@@ -54,7 +54,11 @@ fn is_set_by_tests(host: &Host, local: &DirConfig, name: Option<&[u8]>) -> bool 
         .iter()
         .chain(&local.setenvif.section);
     let sets = |rule: &Rule| {
-        name.is_none_or(|name| rule.changes.iter().any(|(known, _)| **known == *name))
+        name.is_none_or(|name| {
+            rule.changes
+                .iter()
+                .any(|(known, _)| known.eq_ignore_ascii_case(name))
+        })
     };
     rules.filter(|rule| rule.varies).any(|rule| sets(rule))
 }

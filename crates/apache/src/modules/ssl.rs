@@ -143,7 +143,12 @@ pub fn may_vary(host: &Host, local: &DirConfig, name: Option<&[u8]>) -> bool {
     let exports = [&host.defaults, local]
         .iter()
         .any(|local| local.ssl.options.has(STANDARD_VARIABLES | CERTIFICATE_DATA));
-    name.is_none_or(|name| name.starts_with(b"SSL_")) && (exports || name == Some(b"SSL_TLS_SNI"))
+    let is_of_tls = |name: &[u8]| {
+        let prefix = name.get(..4);
+        prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"SSL_"))
+    };
+    let is_name = || name.is_some_and(|name| name.eq_ignore_ascii_case(b"SSL_TLS_SNI"));
+    name.is_none_or(is_of_tls) && (exports || is_name())
 }
 
 /// SSLStrictSNIVHostCheck: a client that names a host in its request, and none in its handshake,

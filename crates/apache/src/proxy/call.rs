@@ -251,8 +251,10 @@ fn script(
     let edits = local
         .proxy
         .said()
+        .filter(|_| protocol(target) == Some(Protocol::FastCgi))
         .map(|said| said.set_env_if.as_slice())
         .unwrap_or_default();
+    told::vary(edits, exchange, host, rules.watcher());
     let own = snapshot(exchange);
     let adjustment = told::adjust(edits, host, rules.watcher(), own);
     let is_adjusted = adjustment.is_some();
@@ -492,9 +494,10 @@ fn target(
     let is_program = takes_variables(&candidate.upstream);
     let extras = Extras {
         flushes: candidate.flushes,
-        upgrades: candidate.upgrades,
+        upgrades: candidate.upgrades.clone(),
         is_literal,
         is_program,
+        keeps_errors: speaks == Some(Protocol::Scgi),
     };
     Ok(Target {
         upstream: Arc::clone(&candidate.upstream),

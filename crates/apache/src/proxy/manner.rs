@@ -10,17 +10,19 @@ use saker_apache_model::{
     modules::proxy::{ProxySettings, Reversal},
     proxy::canonical,
 };
-use saker_pipeline::{Exchange, ProxyOptions, Reverse};
+use saker_pipeline::{Exchange, ProxyOptions, Reverse, Upgrades};
 
 /// Whatever of a worker's parameters is not the connection's business.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extras {
     pub flushes: bool,
-    pub upgrades: bool,
+    pub upgrades: Upgrades,
     /// mod_proxy_fcgi and mod_proxy_uwsgi take a Location for what it says, and no more.
     pub is_literal: bool,
     /// A program, not a server.
     pub is_program: bool,
+    /// mod_proxy_scgi knows no ProxyErrorOverride.
+    pub keeps_errors: bool,
 }
 
 /// `exchange`: present where texts have variables to be put in.
@@ -35,7 +37,7 @@ pub fn manner(
     let overrides = said
         .error_override
         .as_ref()
-        .filter(|overriding| overriding.is_on);
+        .filter(|overriding| overriding.is_on && !extras.keeps_errors);
     let text = |reversal: &Reversal, text: &str| match exchange {
         Some(exchange) if reversal.interpolates => interpolate(exchange, text),
         _ => text.to_owned(),

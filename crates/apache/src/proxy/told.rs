@@ -4,11 +4,14 @@
 //! Difficulty: `reqenv()` means the variables as they stand at that moment, those among them that
 //! only the gateway makes, and what earlier lines have changed.
 
-use crate::{facts::RequestFacts, state::State};
+use crate::{
+    facts::RequestFacts,
+    state::{State, snapshot, vary_by},
+};
 use saker_ap_expr::{Evaluation, Facts};
 use saker_apache_model::{host::Host, modules::proxy::SetEnvIf};
 use saker_files::Watcher;
-use saker_pipeline::VariableAdjustment;
+use saker_pipeline::{Exchange, VariableAdjustment};
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 type Told = Vec<(Vec<u8>, Vec<u8>)>;
@@ -33,6 +36,20 @@ pub fn adjust(
     }))
 }
 
+/// Notes the fields of the request that conditions ask for, as far as they are known before the
+/// program's variables are made.
+pub fn vary(edits: &[SetEnvIf], exchange: &mut Exchange, host: &Arc<Host>, watcher: &Watcher) {
+    for edit in edits {
+        let own = snapshot(exchange);
+        let seen = RequestFacts::new(exchange, &own, host, watcher);
+        let mut evaluation = Evaluation::new(&seen);
+        // A condition that can't be evaluated has looked at fields all the same.
+        let _ = edit.condition.evaluate(&mut evaluation);
+        let dependencies = evaluation.dependencies;
+        vary_by(exchange, &dependencies);
+    }
+}
+
 /// One line. What can't be evaluated does not hold.
 fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
     let facts = WithVariables { request, told };
@@ -41,7 +58,7 @@ fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
         return;
     }
     if let Some(name) = edit.name.strip_prefix('!') {
-        return told.retain(|(known, _)| *known != name.as_bytes());
+        return told.retain(|(known, _)| !known.eq_ignore_ascii_case(name.as_bytes()));
     }
     let value = edit
         .value
@@ -50,7 +67,7 @@ fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
         .unwrap_or_default();
     match told
         .iter_mut()
-        .find(|(known, _)| *known == edit.name.as_bytes())
+        .find(|(known, _)| known.eq_ignore_ascii_case(edit.name.as_bytes()))
     {
         Some((_, old)) => *old = value,
         None => told.push((edit.name.as_bytes().to_vec(), value)),
@@ -70,7 +87,7 @@ impl Facts for WithVariables<'_> {
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         self.told
             .iter()
-            .find(|(known, _)| known == name)
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 }

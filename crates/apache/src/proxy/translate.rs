@@ -19,7 +19,11 @@ use saker_apache_model::{
     matcher::Matcher,
     proxy::pass::{From, Pass, Passed, Paths, servlet_path},
 };
-use saker_http::{Method, Status, path::normalize_with, target};
+use saker_http::{
+    Method, Status,
+    path::{EncodedSlashes, Slashes, normalize_with},
+    target,
+};
 use saker_pipeline::{Exchange, Response};
 use std::{borrow::Cow, sync::Arc};
 
@@ -119,8 +123,27 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
 fn path_of_servlet(raw: &[u8], host: &Host) -> Option<Vec<u8>> {
     let path = servlet_path(raw)?;
     let mut read = Vec::with_capacity(path.len());
-    normalize_with(&path, host.slashes, &mut read).ok()?;
+    normalize_with(&path, slashes_kept(host), &mut read).ok()?;
     Some(read)
+}
+
+/// The path as it was received, decoded but for its slashes, and without dot segments.
+pub fn path_with_slashes(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
+    let raw = path_of(exchange);
+    let mut read = Vec::with_capacity(raw.len());
+    normalize_with(raw, slashes_kept(host), &mut read).ok()?;
+    Some(read)
+}
+
+/// The host's treatment of slashes where encoded ones go on to another server.
+fn slashes_kept(host: &Host) -> Slashes {
+    match host.slashes.encoded {
+        EncodedSlashes::Refuse => Slashes {
+            encoded: EncodedSlashes::Keep,
+            ..host.slashes
+        },
+        _ => host.slashes,
+    }
 }
 
 /// True if the variable `no-proxy` keeps the request from ProxyPass (Apache manual, mod_proxy,

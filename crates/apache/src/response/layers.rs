@@ -34,7 +34,7 @@ const DRIVERS: [&str; 7] = [
 
 /// Fields of a program that are the content's alone; all others survive errors, as in Apache
 /// (ap_scan_script_header_err_core_ex). Compression, which comes before, sets some of them.
-const OF_CONTENT: [&str; 8] = [
+const OF_CONTENT: [&str; 7] = [
     "Content-Type",
     "Content-Encoding",
     "Content-Range",
@@ -42,7 +42,6 @@ const OF_CONTENT: [&str; 8] = [
     "ETag",
     "Last-Modified",
     "Location",
-    "Vary",
 ];
 
 /// Everything that is laid over one response.
@@ -129,6 +128,7 @@ impl Layers<'_> {
             self.edit((success, false), way, head, context, (&mut always, fields));
         }
         finish(always, drivers, fields);
+        add_charset(self.local, fields);
     }
 
     /// For what is answered before anything but early edits has a say.
@@ -207,6 +207,21 @@ impl Layers<'_> {
     }
 }
 
+/// AddDefaultCharset, the last word on a type.
+pub fn add_charset(local: &DirConfig, fields: &mut Fields) {
+    if local.core.default_charset.is_none() {
+        return;
+    }
+    let Some(said) = fields.first("Content-Type") else {
+        return;
+    };
+    if let Ok(said) = std::str::from_utf8(said)
+        && let Some(whole) = local.core.charset_added(said)
+    {
+        fields.set("Content-Type", whole.as_bytes().to_vec());
+    }
+}
+
 /// Moves a program's fields to the table of those that survive errors, where each has one line but
 /// cookies.
 fn move_to(always: &mut Fields, fields: &mut Fields) {
@@ -217,6 +232,15 @@ fn move_to(always: &mut Fields, fields: &mut Fields) {
             .any(|kept| kept.eq_ignore_ascii_case(name))
         {
             fields.append(name.to_owned(), value.to_vec());
+        } else if name.eq_ignore_ascii_case("Vary") {
+            for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                // Compression has added this one, which is the content's.
+                let table = match token.eq_ignore_ascii_case(b"Accept-Encoding") {
+                    true => &mut *fields,
+                    false => &mut *always,
+                };
+                table.add_token("Vary", &String::from_utf8_lossy(token));
+            }
         } else if name.eq_ignore_ascii_case("Set-Cookie") {
             always.append(name.to_owned(), value.to_vec());
         } else {

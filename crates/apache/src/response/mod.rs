@@ -256,6 +256,7 @@ impl ResponseRules {
         }
         if is_untouched(&own, &local, host, response) {
             layers::without_repetitions(response.fields_mut());
+            layers::add_charset(&local, response.fields_mut());
             return Ok(true);
         }
         let is_page = has_filter(&own, &local, catalog::INCLUDES.name);

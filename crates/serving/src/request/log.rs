@@ -68,7 +68,7 @@ struct InAnyCase<'a>(&'a Environment);
 
 impl Lookup for InAnyCase<'_> {
     fn value(&self, name: &str) -> Option<&[u8]> {
-        self.0.first_in_any_case(name.as_bytes())
+        self.0.first(name.as_bytes())
     }
 }
 

@@ -46,9 +46,12 @@ pub fn access(
         return Verdict::Wait(pause);
     }
     let folder = folder(&own.filename);
+    // As in Apache, the same settings are those at the same place in memory.
+    let is_another = own.is_error_page && local.is_made_anew;
     if own
         .decided_by
         .as_ref()
+        .filter(|_| !is_another)
         .is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder)
     {
         return Verdict::Pass;

@@ -32,7 +32,11 @@ pub fn authorization(
         other => format!(", qop={}", other.unwrap_or("auth")),
     };
     for name in ["algorithm", "opaque", "nc", "cnonce", "username"] {
-        if let Some(value) = option(name) {
+        let sent = || parameter(challenge, name);
+        if let Some(value) = option(name).and_then(|value| match value {
+            "sent" => sent(),
+            value => Some(value),
+        }) {
             more.push_str(&format!(", {name}={value}"));
         }
     }
