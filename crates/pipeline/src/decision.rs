@@ -7,7 +7,9 @@
 //! drivers, which give one to the exchange of a later request.
 //! Out of scope: conditions and change tokens (`route_cache`); content of unknown length.
 
-use crate::{CachedRoute, KeptRules, Response, UpstreamRequest, mapped::Mapped, route_cache::Kind};
+use crate::{
+    CachedRoute, KeptRules, Response, UpstreamRequest, mapped::Mapped, route_kind::RouteKind,
+};
 use saker_ap_expr::RequestTest;
 use saker_config::model::{Settings, Site};
 use saker_files::ChangeToken;
@@ -57,7 +59,7 @@ pub struct KeptDecision {
     pub change_tokens: Vec<ChangeToken>,
     pub tests: Vec<RequestTest>,
     /// The requests that it is for.
-    pub kind: Kind,
+    pub kind: RouteKind,
 }
 
 impl Decision {

@@ -49,6 +49,7 @@ pub mod request_trace;
 pub mod respond;
 pub mod response;
 pub mod route_cache;
+mod route_kind;
 pub mod rules;
 pub mod script_log;
 pub mod services;
@@ -100,6 +101,7 @@ pub use read_buffer::ReadBuffer;
 pub use request_conditions::Received;
 pub use response::{ReadyHead, Response, ResponseHead};
 pub use route_cache::{Bounds, Key, Outcome, RouteCache};
+pub use route_kind::RouteKind;
 pub use rules::{Rules, SiteRules, Step, TargetPolicy, Verdict};
 pub use services::{ContentHandlers, FoundChallenge, Services};
 pub use traits::{

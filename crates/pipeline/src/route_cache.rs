@@ -11,6 +11,7 @@
 use crate::{
     CachedRoute, Decision, LogFacts, OutcomeLines, Response,
     request_conditions::{ConditionTable, Received, RequestConditions},
+    route_kind::RouteKind,
 };
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -23,18 +24,6 @@ use std::{
     sync::Arc,
 };
 
-/// The requests that an outcome is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// GET and HEAD without content.
-    Read,
-    /// The same, where the page cache has no page for them: a decision, which never stands in the way
-    /// of the page.
-    PastPages,
-    /// POST with content of known length.
-    Post,
-}
-
 /// Lookup key of a request.
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
@@ -43,7 +32,7 @@ pub struct Key<'a> {
     pub host: &'a [u8],
     /// The request-target as received, without its query.
     pub path: &'a [u8],
-    pub kind: Kind,
+    pub kind: RouteKind,
 }
 
 /// A cached route with its dependencies.
@@ -53,7 +42,7 @@ pub struct Entry {
     host_bytes: usize,
     /// Host, then path.
     name: Box<[u8]>,
-    kind: Kind,
+    kind: RouteKind,
     change_tokens: Box<[ChangeToken]>,
     /// Conditions on requests; those that do not meet them have another outcome.
     conditions: RequestConditions,
@@ -193,11 +182,11 @@ impl RouteCache {
         now_ms: u64,
     ) -> Option<u32> {
         let slot = match key.kind {
-            Kind::Read => {
-                let kind = Kind::PastPages;
+            RouteKind::Read => {
+                let kind = RouteKind::PastPages;
                 self.current(hash, &Key { kind, ..*key }, request, now_ms)
             }
-            Kind::PastPages | Kind::Post => None,
+            RouteKind::PastPages | RouteKind::Post => None,
         };
         match slot {
             Some(slot) => self.slots[slot as usize].as_mut()?.used = true,

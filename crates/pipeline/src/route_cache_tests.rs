@@ -67,7 +67,7 @@ fn open_files_are_bounded() {
                 listener: &listener,
                 host: b"",
                 path: path.as_bytes(),
-                kind: Kind::Read,
+                kind: RouteKind::Read,
             },
             Outcome {
                 cached_route: Rc::new(OneFile),
@@ -104,7 +104,7 @@ fn listener_host_and_path_must_all_match() {
             listener: &a,
             host: b"h",
             path: b"/x",
-            kind: Kind::Read,
+            kind: RouteKind::Read,
         },
         outcome(1),
     );
@@ -117,7 +117,7 @@ fn listener_host_and_path_must_all_match() {
                     listener,
                     host,
                     path,
-                    kind: Kind::Read,
+                    kind: RouteKind::Read,
                 },
                 &received(&client, &head),
                 0,
@@ -144,7 +144,7 @@ fn memory_and_entries_stay_within_their_bounds_and_what_is_used_stays() {
                 listener: &listener,
                 host: b"",
                 path: path.as_bytes(),
-                kind: Kind::Read,
+                kind: RouteKind::Read,
             },
             outcome(10_000),
         );
@@ -157,7 +157,7 @@ fn memory_and_entries_stay_within_their_bounds_and_what_is_used_stays() {
                             listener: &listener,
                             host: b"",
                             path: b"/0",
-                            kind: Kind::Read,
+                            kind: RouteKind::Read,
                         },
                         &received(&client, &head),
                         0,
@@ -180,7 +180,7 @@ fn replacing_does_not_leak() {
                 listener: &listener,
                 host: b"",
                 path: b"/",
-                kind: Kind::Read,
+                kind: RouteKind::Read,
             },
             outcome(bytes),
         );
@@ -198,7 +198,7 @@ fn larger_than_half_of_all_is_not_kept() {
             listener: &listener,
             host: b"",
             path: b"/",
-            kind: Kind::Read,
+            kind: RouteKind::Read,
         },
         outcome(6_000),
     );
@@ -238,7 +238,7 @@ impl Variants {
             listener: &self.listener,
             host: b"h",
             path: b"/x",
-            kind: Kind::Read,
+            kind: RouteKind::Read,
         };
         let outcome = Outcome {
             tests,
@@ -253,7 +253,7 @@ impl Variants {
             listener: &self.listener,
             host: b"h",
             path: b"/x",
-            kind: Kind::Read,
+            kind: RouteKind::Read,
         };
         let (client, head) = (
             client(address),
@@ -358,10 +358,10 @@ fn outcomes_of_post_are_not_those_of_get() {
         let request = received(&client, &head);
         routes.answer(&key(kind), &request, 0, 0).is_some()
     };
-    routes.insert(&key(Kind::Post), outcome(1));
-    assert!(!is_found(&mut routes, Kind::Read) && is_found(&mut routes, Kind::Post));
-    routes.insert(&key(Kind::Read), outcome(1));
-    assert!(is_found(&mut routes, Kind::Read) && is_found(&mut routes, Kind::Post));
+    routes.insert(&key(RouteKind::Post), outcome(1));
+    assert!(!is_found(&mut routes, RouteKind::Read) && is_found(&mut routes, RouteKind::Post));
+    routes.insert(&key(RouteKind::Read), outcome(1));
+    assert!(is_found(&mut routes, RouteKind::Read) && is_found(&mut routes, RouteKind::Post));
     assert_eq!(routes.len(), 2);
 }
 
@@ -400,16 +400,22 @@ fn what_no_page_answers_goes_past_the_pages() {
         cached_route: Rc::new(Sometimes(Rc::clone(&has_page))),
         ..outcome(1)
     };
-    routes.insert(&key(Kind::PastPages), outcome(1));
-    assert_eq!(kind_of(&mut routes, Kind::Read), Some(Kind::PastPages));
-    assert_eq!(kind_of(&mut routes, Kind::Post), None);
+    routes.insert(&key(RouteKind::PastPages), outcome(1));
+    assert_eq!(
+        kind_of(&mut routes, RouteKind::Read),
+        Some(RouteKind::PastPages)
+    );
+    assert_eq!(kind_of(&mut routes, RouteKind::Post), None);
     // One doesn't replace the other.
-    routes.insert(&key(Kind::Read), page);
+    routes.insert(&key(RouteKind::Read), page);
     assert_eq!(routes.len(), 2);
-    assert_eq!(kind_of(&mut routes, Kind::Read), Some(Kind::Read));
+    assert_eq!(kind_of(&mut routes, RouteKind::Read), Some(RouteKind::Read));
     has_page.set(false);
-    assert_eq!(kind_of(&mut routes, Kind::Read), Some(Kind::PastPages));
-    routes.forget(&key(Kind::PastPages));
-    assert_eq!(kind_of(&mut routes, Kind::Read), None);
+    assert_eq!(
+        kind_of(&mut routes, RouteKind::Read),
+        Some(RouteKind::PastPages)
+    );
+    routes.forget(&key(RouteKind::PastPages));
+    assert_eq!(kind_of(&mut routes, RouteKind::Read), None);
     assert_eq!(routes.len(), 1);
 }

@@ -9,7 +9,7 @@
 use crate::{
     ClientAbort, Exchange, KeptRules, LogRules, RoutingState, RuleParts, Services, Verdict,
     decision::{Decision, KeptDecision},
-    route_cache::Kind,
+    route_kind::RouteKind,
 };
 use saker_ap_expr::{Dependencies, RequestPart};
 use saker_config::model::{Action, ModSecurityMode};
@@ -210,9 +210,9 @@ fn decision(
         change_tokens: cache.change_tokens.clone(),
         tests,
         kind: match view.method() {
-            Method::Post => Kind::Post,
-            _ if routing.settings.cache.is_on => Kind::PastPages,
-            _ => Kind::Read,
+            Method::Post => RouteKind::Post,
+            _ if routing.settings.cache.is_on => RouteKind::PastPages,
+            _ => RouteKind::Read,
         },
     }
 }

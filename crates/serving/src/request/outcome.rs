@@ -8,7 +8,7 @@ use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, Method, Status, Version};
 use saker_pipeline::{
     BodyError, CachedRoute, Decision, Exchange, KeptDecision, Key, LogFacts, Outcome, Response,
-    Services, respond, route_cache::Kind,
+    RouteKind, Services, respond,
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -34,7 +34,11 @@ pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Ke
         listener,
         host: view.known(KnownField::Host).unwrap_or_default(),
         path: without_query(target),
-        kind: if is_post { Kind::Post } else { Kind::Read },
+        kind: if is_post {
+            RouteKind::Post
+        } else {
+            RouteKind::Read
+        },
     })
 }
 
@@ -69,7 +73,7 @@ pub fn remember(
         return;
     }
     if let Some(kept) = exchange.cache.kept_decision.take()
-        && !(has_page && kept.kind == Kind::PastPages)
+        && !(has_page && kept.kind == RouteKind::PastPages)
     {
         return remember_decision(worker, exchange, *kept, without_content);
     }
@@ -88,7 +92,7 @@ pub fn remember(
         listener: &exchange.client.listener,
         host: view.known(KnownField::Host).unwrap_or_default(),
         path: without_query(view.target()),
-        kind: Kind::Read,
+        kind: RouteKind::Read,
     };
     let outcome = Outcome {
         site_index: exchange.routing.site_index,
@@ -112,7 +116,7 @@ fn forget_past_pages(worker: &Worker, exchange: &Exchange, decision: &Decision) 
         listener: &exchange.client.listener,
         host: &decision.received_host,
         path: &decision.received_path,
-        kind: Kind::PastPages,
+        kind: RouteKind::PastPages,
     };
     worker.route_cache.borrow_mut().forget(&key);
 }
@@ -124,7 +128,7 @@ fn remember_decision(
     kept: KeptDecision,
     without_content: bool,
 ) {
-    if !without_content && kept.kind != Kind::Post {
+    if !without_content && kept.kind != RouteKind::Post {
         return;
     }
     let decision = Rc::clone(&kept.decision);
