@@ -741,3 +741,64 @@ fn what_changes_a_page_takes_it_away_however_it_was_asked_for() {
     origin.get("/p?a=1", &[]);
     assert_eq!(origin.asked("/p?a=1").len(), 1, "the page is made anew");
 }
+
+/// Visitors with sessions, and posts, go past the page by decisions, which never stand in the way of the
+/// page: whatever came before, other visitors have it from the cache, and nothing else.
+#[test]
+fn decisions_lead_past_pages() {
+    let origin = Origin::start("cache-past-pages", "", |asked| {
+        let is_personal = asked.field("cookie").is_some() || asked.head.starts_with("POST");
+        let of = asked.field("cookie").unwrap_or("all").to_owned();
+        let control = match is_personal {
+            true => "private, no-store",
+            false => "max-age=60",
+        };
+        ok(
+            &[("Cache-Control", control), HTML],
+            &format!("{of} {}", asked.count),
+        )
+    });
+    let mut client = origin.client();
+    let mut of_origin = 0;
+    let mut page = String::new();
+    for round in 0..8 {
+        for visitor in ["a", "b"] {
+            let cookie = format!("PHPSESSID={visitor}");
+            of_origin += 1;
+            let fields = [("Cookie", cookie.as_str())];
+            let personal = client.request("GET", "/page?n=1", &fields).unwrap();
+            assert_eq!(personal.text(), format!("{cookie} {of_origin}"), "{round}");
+        }
+        let shared = client.get("/page?n=1").unwrap().text();
+        if round == 0 {
+            of_origin += 1;
+            page = format!("all {of_origin}");
+        }
+        assert_eq!(shared, page, "{round}");
+        assert_eq!(client.get("/page?n=1").unwrap().text(), page, "{round}");
+        of_origin += 1;
+        let posted = client.request("POST", "/page?n=1", &[("Content-Length", "0")]);
+        assert_eq!(
+            posted.unwrap().text(),
+            format!("all {of_origin}"),
+            "{round}"
+        );
+        // What was posted may have changed the page (RFC 9111 section 4.4).
+        let fresh = client.get("/page?n=1").unwrap().text();
+        of_origin += 1;
+        page = format!("all {of_origin}");
+        assert_eq!(fresh, page, "{round}");
+    }
+    assert_eq!(origin.asked("/page?n=1").len(), of_origin);
+    let hits = || origin.counter("resource_cache_hits_total");
+    let before = hits();
+    for _ in 0..20 {
+        client
+            .request("GET", "/page?n=1", &[("Cookie", "PHPSESSID=a")])
+            .unwrap();
+        assert_eq!(client.get("/page?n=1").unwrap().text(), page);
+    }
+    wait_until("decisions and pages are hits of the route cache", || {
+        hits() >= before + 36
+    });
+}
