@@ -401,7 +401,7 @@ impl Gateway {
         let is_unbuffered = is_unbuffered.unwrap_or(call.manner.is_unbuffered);
         let relay = Relay {
             call,
-            is_prompt: is_unbuffered || is_event_stream(&response),
+            is_prompt: is_unbuffered || length.is_none() && is_event_stream(&response),
             bounds: if is_unbuffered { UNBUFFERED } else { bounds },
             name,
             length: length.filter(|_| is_head || !is_bare),

@@ -29,6 +29,7 @@ use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
 use saker_pipeline::{
     AttemptAddress, Exchange, NoBody, RequestBody, RequestLogContext, UpstreamRequest,
+    UpstreamTarget,
 };
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, future::poll_fn, rc::Rc, sync::Arc};
@@ -324,7 +325,7 @@ impl Gateway {
             kept: KeptLimits::of(&member.tuning),
             timeout_ms: timeout_ms(call, member),
             ping_ms,
-            client: log_context(exchange, member),
+            client: log_context(exchange, call, member),
             caught_errors: Arc::clone(&member.tuning.caught_errors),
             counts: exchange.upstream.attempts.counts(),
         };
@@ -340,12 +341,31 @@ impl Gateway {
 }
 
 /// The context of what programs complain of, with the request where nginx's lines tell it.
-fn log_context(exchange: &Exchange, member: &Member) -> RequestLogContext {
-    match member.backend.protocol == Protocol::FastCgi && error_log::speaks_nginx() {
-        true => exchange
-            .request_log_context()
-            .asking(nginx_words::address(&member.backend.to_string())),
-        false => exchange.log_context(),
+fn log_context(exchange: &Exchange, call: &UpstreamRequest, member: &Member) -> RequestLogContext {
+    if member.backend.protocol != Protocol::FastCgi || !error_log::speaks_nginx() {
+        return exchange.log_context();
+    }
+    let context = exchange.request_log_context();
+    let of_call = match &call.to {
+        UpstreamTarget::Upstream(upstream) => {
+            let mut members = upstream.members.iter();
+            let at = members.position(|one| std::ptr::eq(one, member));
+            at.map(|at| (Arc::clone(upstream), at))
+        }
+        UpstreamTarget::Process(_) => None,
+    };
+    match of_call {
+        Some((upstream, at)) => context.asking(move || {
+            let member = upstream.members.get(at);
+            member.map_or_else(String::new, |member| {
+                nginx_words::address(&member.backend.to_string())
+            })
+        }),
+        // One that was looked up since.
+        None => {
+            let name = nginx_words::address(&member.backend.to_string());
+            context.asking(move || name.clone())
+        }
     }
 }
 

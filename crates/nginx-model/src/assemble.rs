@@ -308,15 +308,15 @@ fn add_addresses(drafts: &[ServerDraft], nginx: &mut Nginx, finisher: &mut Finis
 
 /// Refuses options of sockets that two servers of an address have.
 fn check_options(drafts: &[ServerDraft], finisher: &mut Finisher<'_>) {
-    let mut with_options: Vec<&Address> = Vec::new();
+    let mut with_options: Vec<(&Address, bool)> = Vec::new();
     let all = drafts.iter().flat_map(|draft| &draft.listens);
     for listen in all.filter(|listen| listen.options.are_set && !listen.is_second()) {
-        if with_options.contains(&&listen.address) {
+        if with_options.contains(&(&listen.address, listen.is_quic)) {
             let message = format!("duplicate listen options for {}", listen.address);
             let origin = &listen.origin;
             finisher.report.error_at(&origin.file, origin.line, message);
         }
-        with_options.push(&listen.address);
+        with_options.push((&listen.address, listen.is_quic));
     }
 }
 

@@ -503,7 +503,10 @@ fn apply(
 fn add_listens(server: &mut ServerDraft, own: Vec<Listen>) -> Result<(), String> {
     for listen in &own {
         let is_same = |known: &Listen| {
-            known.address == listen.address && !known.is_second() && !listen.is_second()
+            known.address == listen.address
+                && known.is_quic == listen.is_quic
+                && !known.is_second()
+                && !listen.is_second()
         };
         if server.listens.iter().any(is_same) {
             return Err(format!("a duplicate listen {}", listen.address));

@@ -7,9 +7,10 @@
 //! Out of scope: access logs (`logged`).
 
 use crate::{Client, Exchange};
-use saker_config::model::SiteName;
+use saker_config::model::{Site, SiteName};
+use saker_http::KnownField;
 use saker_telemetry::error_log::{ContextItem, LogContext, LogId, SiteLog};
-use std::{borrow::Cow, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{borrow::Cow, fmt, net::SocketAddr, rc::Rc, sync::Arc};
 
 fn shown(address: SocketAddr) -> Option<Cow<'static, [u8]>> {
     Some(Cow::Owned(address.to_string().into_bytes()))
@@ -90,39 +91,63 @@ pub struct RequestLogContext {
     details: Option<Rc<RequestDetails>>,
 }
 
-#[derive(Debug)]
+/// Items about a request. Made for each that asks a program, and seldom asked for, so texts are copied
+/// into one place, and names are made when they are asked for.
 struct RequestDetails {
-    start_line: Box<[u8]>,
-    site_name: Option<Box<str>>,
+    /// Start line, Host, and Referer, one behind the other.
+    texts: Box<[u8]>,
+    line_bytes: usize,
+    host_bytes: Option<usize>,
+    has_referrer: bool,
+    site: Arc<Site>,
     subrequest: Option<Box<[u8]>>,
-    upstream: Option<Box<str>>,
-    host: Option<Box<[u8]>>,
-    referrer: Option<Box<[u8]>>,
+    upstream: Option<Box<dyn Fn() -> String>>,
+}
+
+impl fmt::Debug for RequestDetails {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("RequestDetails").finish_non_exhaustive()
+    }
 }
 
 impl RequestDetails {
     fn of(exchange: &Exchange) -> RequestDetails {
         let view = exchange.head.view();
+        let (line, host) = (view.start_line(), view.known(KnownField::Host));
+        let referrer = view.known(KnownField::Referer);
         RequestDetails {
-            start_line: view.start_line().into(),
-            site_name: exchange.site_name().map(Box::from),
+            texts: [line, host.unwrap_or_default(), referrer.unwrap_or_default()]
+                .concat()
+                .into(),
+            line_bytes: line.len(),
+            host_bytes: host.map(<[u8]>::len),
+            has_referrer: referrer.is_some(),
+            site: Arc::clone(&exchange.routing.site),
             subrequest: exchange.log.subrequest.clone(),
             upstream: None,
-            host: view.first("Host").map(Box::from),
-            referrer: view.first("Referer").map(Box::from),
         }
     }
 
-    fn item(&self, asked: ContextItem<'_>) -> Option<&[u8]> {
-        match asked {
-            ContextItem::RequestLine => Some(&self.start_line),
-            ContextItem::SiteName => self.site_name.as_deref().map(str::as_bytes),
+    fn item(&self, asked: ContextItem<'_>) -> Option<Cow<'_, [u8]>> {
+        let text = match asked {
+            ContextItem::RequestLine => self.texts.get(..self.line_bytes),
+            ContextItem::SiteName => name_of(&self.site).map(str::as_bytes),
             ContextItem::Subrequest => self.subrequest.as_deref(),
-            ContextItem::Upstream => self.upstream.as_deref().map(str::as_bytes),
-            ContextItem::Field("Host") => self.host.as_deref(),
-            ContextItem::Field("Referer") => self.referrer.as_deref(),
+            ContextItem::Upstream => {
+                let name = self.upstream.as_ref()?;
+                return Some(Cow::Owned(name().into_bytes()));
+            }
+            ContextItem::Field("Host") => {
+                let end = self.line_bytes + self.host_bytes?;
+                self.texts.get(self.line_bytes..end)
+            }
+            ContextItem::Field("Referer") if self.has_referrer => {
+                let start = self.line_bytes + self.host_bytes.unwrap_or(0);
+                self.texts.get(start..)
+            }
             _ => None,
-        }
+        };
+        text.map(Cow::Borrowed)
     }
 }
 
@@ -140,10 +165,10 @@ impl RequestLogContext {
 }
 
 impl RequestLogContext {
-    /// Adds the upstream that is asked, where the context has the request.
-    pub fn asking(mut self, upstream: String) -> RequestLogContext {
+    /// Adds the name of the upstream that is asked, where the context has the request.
+    pub fn asking(mut self, name: impl Fn() -> String + 'static) -> RequestLogContext {
         if let Some(details) = self.details.as_mut().and_then(Rc::get_mut) {
-            details.upstream = Some(upstream.into());
+            details.upstream = Some(Box::new(name));
         }
         self
     }
@@ -156,7 +181,7 @@ impl LogContext for RequestLogContext {
             ContextItem::ConnectionNumber => Some(Cow::Owned(
                 self.connection.number().to_string().into_bytes(),
             )),
-            asked => self.details.as_ref()?.item(asked).map(Cow::Borrowed),
+            asked => self.details.as_ref()?.item(asked),
         }
     }
 
@@ -201,15 +226,17 @@ impl Exchange {
     }
 
     fn site_name(&self) -> Option<&str> {
-        let exact = || {
-            self.routing.site.names.iter().find_map(|name| {
-                if let SiteName::Exact(text) = name {
-                    Some(text.as_str())
-                } else {
-                    None
-                }
-            })
-        };
-        self.routing.site.canonical_name.as_deref().or_else(exact)
+        name_of(&self.routing.site)
     }
+}
+
+/// The name by which logs call a site: its canonical one, or the first that is no pattern.
+fn name_of(site: &Site) -> Option<&str> {
+    let exact = || {
+        site.names.iter().find_map(|name| match name {
+            SiteName::Exact(text) => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    site.canonical_name.as_deref().or_else(exact)
 }

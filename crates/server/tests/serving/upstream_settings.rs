@@ -123,7 +123,9 @@ fn a_check_has_its_time() {
             .unwrap();
         operate::stdout(&output).contains("\"state\": \"down\"")
     });
-    assert_eq!(counts(&saker, 6), [("two".to_owned(), 6)].into());
+    // Its neighbor may have been late, too, on a busy machine.
+    let others: BTreeMap<_, _> = [("two".to_owned(), 6)].into();
+    wait_until("the other one answers all", || counts(&saker, 6) == others);
 }
 
 #[test]
