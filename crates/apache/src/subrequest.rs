@@ -62,11 +62,11 @@ pub fn subrequest(exchange: &Exchange, path: Vec<u8>, kind: Inner) -> Option<Box
 
 /// The same for an entry of a listing, of which there are no more than a folder has.
 pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
-    // Rules about methods decide about the GET that it is.
-    let view = exchange.head.view();
-    let head = match view.method() {
+    // Rules about methods decide about the GET that it is. What they say about the client's own method
+    // is tested with the request's, so that an outcome of another one is not kept for it.
+    let head = match exchange.head.view().method() {
         Method::Get => exchange.head.clone(),
-        _ => exchange.head.with_method_and_fields(b"GET", view.fields()),
+        _ => exchange.head.with_method(b"GET"),
     };
     let mut inner = Box::new(Exchange::new(
         exchange.client.clone(),

@@ -661,6 +661,14 @@ impl RequestHead {
         self.with_method_and_fields(self.view().method_token(), fields)
     }
 
+    /// The request with another method: that of a subrequest. Its fields are as they were, and count as
+    /// received if they did before.
+    pub fn with_method(&self, method: &[u8]) -> RequestHead {
+        let mut head = self.with_method_and_fields(method, self.view().fields());
+        head.is_edited = self.is_edited;
+        head
+    }
+
     /// The request with another method and other field lines.
     pub fn with_method_and_fields<'f>(
         &self,

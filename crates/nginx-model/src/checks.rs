@@ -6,7 +6,7 @@
 //! Out of scope: the number of arguments, which the row of a directive has.
 
 use crate::values::{flag, number_argument, size, size_argument, time_argument, time_ms};
-use saker_nginx_syntax::Directive;
+use saker_nginx_syntax::{Directive, IGNORED_FIELDS};
 
 /// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +38,6 @@ enum Kind {
 /// Eight pages.
 const SESSIONS_BYTES_MIN: u64 = 32 << 10;
 const PROTOCOLS: &[&str] = &["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
-const IGNORED_FIELDS: &[&str] = &[
-    "X-Accel-Redirect",
-    "X-Accel-Expires",
-    "X-Accel-Limit-Rate",
-    "X-Accel-Buffering",
-    "X-Accel-Charset",
-    "Expires",
-    "Cache-Control",
-    "Set-Cookie",
-    "Vary",
-];
 const FAILURES: &[&str] = &[
     "error",
     "timeout",

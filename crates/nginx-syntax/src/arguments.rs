@@ -23,6 +23,19 @@ const FAILURES: &[&str] = &[
     "off",
 ];
 
+/// Fields of upstreams that can be ignored.
+pub const IGNORED_FIELDS: &[&str] = &[
+    "X-Accel-Redirect",
+    "X-Accel-Expires",
+    "X-Accel-Limit-Rate",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+    "Expires",
+    "Cache-Control",
+    "Set-Cookie",
+    "Vary",
+];
+
 /// Directives whose one argument is `on` or `off`.
 const FLAGS: &[&str] = &[
     "absolute_redirect",
@@ -187,21 +200,7 @@ const WORDS: &[(&str, At, &[&str])] = &[
     ("proxy_cache_use_stale", Any, FAILURES),
     ("proxy_cache_use_stale", Any, &["updating"]),
     ("proxy_http_version", Only(0), &["1.0", "1.1"]),
-    (
-        "proxy_ignore_headers",
-        Any,
-        &[
-            "X-Accel-Redirect",
-            "X-Accel-Expires",
-            "X-Accel-Limit-Rate",
-            "X-Accel-Buffering",
-            "X-Accel-Charset",
-            "Expires",
-            "Cache-Control",
-            "Set-Cookie",
-            "Vary",
-        ],
-    ),
+    ("proxy_ignore_headers", Any, IGNORED_FIELDS),
     ("proxy_next_upstream", Any, FAILURES),
     ("proxy_next_upstream", Any, &["non_idempotent"]),
     ("proxy_redirect", Only(0), &["default", "off"]),

@@ -20,7 +20,7 @@ pub mod row;
 pub mod rows;
 mod tree;
 
-pub use arguments::is_flag;
+pub use arguments::{IGNORED_FIELDS, is_flag};
 pub use completion::complete;
 pub use files::{Files, OnDisk, wildcard_matches};
 pub use lexer::{LexError, Lexer, Token, Word};

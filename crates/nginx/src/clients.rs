@@ -48,7 +48,12 @@ fn is_disabled(request: &mut Request<'_>, disabled: Option<KeepAliveDisabled>) -
     }
     let view = request.exchange.head.view();
     let agent = view.first("user-agent").unwrap_or_default().to_vec();
-    match SUSPECTED
+    // Most browsers name Safari, so they are suspected only where it counts.
+    let suspected = match disabled.safari {
+        true => &SUSPECTED,
+        false => &OLD_MSIE,
+    };
+    match suspected
         .as_ref()
         .map(|pattern| (pattern, pattern.captures(&agent)))
     {
@@ -63,6 +68,7 @@ fn is_disabled(request: &mut Request<'_>, disabled: Option<KeepAliveDisabled>) -
 
 /// Programs that may be those that `keepalive_disable` is about, which are then looked at.
 static SUSPECTED: LazyLock<Option<Pattern>> = LazyLock::new(|| pattern("MSIE [456]|Safari/"));
+static OLD_MSIE: LazyLock<Option<Pattern>> = LazyLock::new(|| pattern("MSIE [456]"));
 
 fn has(agent: &[u8], word: &[u8]) -> bool {
     memchr::memmem::find(agent, word).is_some()

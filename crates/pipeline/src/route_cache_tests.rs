@@ -342,18 +342,23 @@ fn remembered_values_are_bounded() {
     assert_eq!(variants.bytes(far, "/x", &[("User-Agent", &long)]), None);
 }
 
+/// The key of one path, for requests of a kind.
+fn key_of(listener: &Arc<Address>, kind: RouteKind) -> Key<'_> {
+    Key {
+        listener,
+        host: b"h",
+        path: b"/x",
+        kind,
+    }
+}
+
 #[test]
 fn outcomes_of_post_are_not_those_of_get() {
     let listener = listener();
     let mut routes = RouteCache::new(bounds(1 << 20, 100));
     let client = client([127, 0, 0, 1]);
     let head = RequestHead::build("GET", "/x", Version::Http11, &[]);
-    let key = |kind| Key {
-        listener: &listener,
-        host: b"h",
-        path: b"/x",
-        kind,
-    };
+    let key = |kind| key_of(&listener, kind);
     let is_found = |routes: &mut RouteCache, kind| {
         let request = received(&client, &head);
         routes.answer(&key(kind), &request, 0, 0).is_some()
@@ -384,12 +389,7 @@ fn what_no_page_answers_goes_past_the_pages() {
     let mut routes = RouteCache::new(bounds(1 << 20, 100));
     let client = client([127, 0, 0, 1]);
     let head = RequestHead::build("GET", "/x", Version::Http11, &[]);
-    let key = |kind| Key {
-        listener: &listener,
-        host: b"h",
-        path: b"/x",
-        kind,
-    };
+    let key = |kind| key_of(&listener, kind);
     let kind_of = |routes: &mut RouteCache, kind| {
         let request = received(&client, &head);
         let found = routes.answer(&key(kind), &request, 0, 0);

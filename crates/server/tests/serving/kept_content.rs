@@ -14,6 +14,9 @@ use saker_testkit::{
 };
 use std::process::Command;
 
+/// It names other browsers, as most do.
+const CHROME: &str = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36";
+
 const MODULES: [&str; 4] = ["mpm_event", "authz_core", "proxy", "proxy_http"];
 
 fn start(name: &str, builder: Builder) -> Saker {
@@ -48,7 +51,7 @@ fn all() -> Vec<Saker> {
 
 fn post(client: &mut Client, content: &[u8]) -> (u16, String) {
     let length = content.len().to_string();
-    let fields = [("Content-Length", length.as_str())];
+    let fields = [("Content-Length", length.as_str()), ("User-Agent", CHROME)];
     let answer = client.request_with("POST", "/a/x", &fields, content);
     let answer = answer.unwrap();
     (answer.status, answer.text())
