@@ -200,11 +200,12 @@ pub fn group(directive: &Directive, reading: &mut Reading<'_>) -> Group {
                 Err("\"keepalive\" directive is duplicate".to_owned())
             }
             "keepalive" => match inner.argument(0).parse::<usize>() {
-                Ok(number @ 1..) => {
+                // 0 keeps none, as where nginx keeps some without being told (1.22 refuses it).
+                Ok(number) => {
                     group.kept_max = Some(number);
                     Ok(())
                 }
-                _ => Err(format!(
+                Err(_) => Err(format!(
                     "invalid value \"{}\" in \"keepalive\" directive",
                     inner.argument(0)
                 )),

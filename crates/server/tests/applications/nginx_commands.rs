@@ -415,7 +415,7 @@ fn nginx_commands_complain_alike_about_arguments() {
         "ssl_session_cache shared:a:1k;",
         "ssl_session_cache shared:a:1m builtin:x;",
         "ssl_session_cache builtin:1000 shared:a:1m;",
-        "upstream u { server 127.0.0.1:80; keepalive 0; }",
+        "upstream u { server 127.0.0.1:80; keepalive -1; }",
         "upstream u { zone a 1k; server 127.0.0.1:80; }",
         "upstream u { zone '' 64k; server 127.0.0.1:80; }",
         "upstream u { zone a x; server 127.0.0.1:80; }",
