@@ -117,7 +117,8 @@ impl Variable {
     /// The part of the request that the variable is, if it is one.
     pub fn part(self) -> Option<RequestPart> {
         match self {
-            Variable::RemoteAddr | Variable::ConnRemoteAddr => Some(RequestPart::ClientAddress),
+            // The connection's address is no part: requests of one connection may be of several clients.
+            Variable::RemoteAddr => Some(RequestPart::ClientAddress),
             Variable::RequestMethod => Some(RequestPart::Method),
             Variable::QueryString => Some(RequestPart::Query),
             Variable::TheRequest => Some(RequestPart::RequestLine),
