@@ -238,9 +238,10 @@ impl Stream {
     /// Sends up to `count` bytes of `file` from `offset`. `Ready(Ok(0))` with `count > 0` means
     /// that the file ends there: it has shrunk.
     ///
-    /// Sends part of a file. After a short write the socket is full, and the next call waits
-    /// without asking the kernel: an EAGAIN from sendfile costs as much as sending some pages,
-    /// because it fetches them first.
+    /// After a short write that has filled the socket, the next call waits without asking the
+    /// kernel: an EAGAIN from sendfile costs as much as sending some pages, because it fetches them
+    /// first. A short write may also mean that the file ended there, even if it has grown since: of
+    /// a socket that has room, no event would ever say that it is writable again.
     pub fn poll_sendfile(
         &mut self,
         cx: &mut Context<'_>,
@@ -254,7 +255,7 @@ impl Stream {
                 let mut from = offset;
                 let bytes = rustix::fs::sendfile(fd, file, Some(&mut from), count)?;
                 sent = Some(bytes);
-                match bytes == count || file.metadata()?.len() <= from {
+                match bytes == count || has_room(fd) {
                     true => Ok(bytes),
                     false => Err(io::ErrorKind::WouldBlock.into()),
                 }
@@ -407,6 +408,13 @@ impl AsFd for Stream {
             Stream::Unix(stream) => stream.as_fd(),
         }
     }
+}
+
+/// True if the socket takes bytes now. Where it does not, the kernel will say so when it does again
+/// (`tcp_poll` asks for that event).
+fn has_room(fd: BorrowedFd<'_>) -> bool {
+    let mut watched = [PollFd::new(&fd, PollFlags::OUT)];
+    rustix::event::poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn send_vectored(fd: impl AsFd, bufs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {

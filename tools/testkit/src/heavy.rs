@@ -4,7 +4,10 @@
 //! Caveat: a turn lasts until the guard is dropped; take it once per test, at its beginning.
 //! Out of scope: tests that must be alone (the `measured` program has a lock of its own).
 
-use crate::wait::{PATIENCE, poll};
+use crate::{
+    process::for_all_runs,
+    wait::{PATIENCE, poll},
+};
 use std::{
     fs::{self, File, TryLockError},
     path::Path,
@@ -18,7 +21,7 @@ pub struct HeavyTurn(#[allow(dead_code, reason = "it holds the lock")] Option<Fi
 /// Waits for a turn. Where turns can't be counted (a read-only temporary folder) there is always
 /// one.
 pub fn heavy() -> HeavyTurn {
-    let folder = std::env::temp_dir().join("saker-test-turns");
+    let folder = for_all_runs("saker-test-turns");
     let _ = fs::create_dir(&folder);
     let turns = thread::available_parallelism().map_or(2, usize::from);
     loop {

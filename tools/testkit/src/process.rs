@@ -17,7 +17,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Mutex, PoisonError,
@@ -84,11 +84,22 @@ pub fn free_port() -> io::Result<u16> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
+/// A folder of locks of all test processes of the machine: each run has a temporary folder of its own.
+pub(crate) fn for_all_runs(name: &str) -> PathBuf {
+    let all = Path::new("/tmp");
+    let folder = if all.is_dir() {
+        all.to_path_buf()
+    } else {
+        std::env::temp_dir()
+    };
+    folder.join(name)
+}
+
 /// Reserves the port against other test processes for as long as this one runs, also between two of
 /// its servers. If reservations can't be made, the port counts as free.
 fn reserve(port: u16) -> bool {
     static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
-    let folder = std::env::temp_dir().join("saker-test-ports");
+    let folder = for_all_runs("saker-test-ports");
     let _ = fs::create_dir(&folder);
     let Ok(file) = File::options()
         .create(true)

@@ -471,6 +471,27 @@ fn sendfile_tells_when_the_file_has_shrunk() {
     });
 }
 
+/// As of a file that is written while it is sent: the end was there when its bytes were read, and is
+/// further away when its length is.
+#[test]
+fn sendfile_goes_on_where_a_file_says_that_it_is_longer_than_what_it_gave() {
+    run(async {
+        let (_client, server) = tcp_pair().await;
+        let mut stream = server.register().unwrap();
+        // Files of sysfs are 4,096 bytes long, whatever is in them.
+        let file = File::open("/sys/devices/system/cpu/online").unwrap();
+        let text = std::fs::read("/sys/devices/system/cpu/online").unwrap();
+        assert!(text.len() < 1000 && file.metadata().unwrap().len() > 1000);
+        let sent = poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, 1000)).await;
+        assert_eq!(sent.unwrap(), text.len());
+        let end = text.len() as u64;
+        let mut next = std::pin::pin!(poll_fn(|cx| stream.poll_sendfile(cx, &file, end, 500)));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let next = next.as_mut().poll(&mut context);
+        assert!(matches!(next, Poll::Ready(Ok(0))), "{next:?}");
+    });
+}
+
 #[test]
 fn a_head_waits_for_the_file_behind_it() {
     run(async {

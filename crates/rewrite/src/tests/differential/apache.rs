@@ -128,8 +128,16 @@ impl Apache {
                 .as_deref(),
         );
         add("cookie", response.field("Set-Cookie"));
-        out.replace(&format!("{}/{number}", self.root), "ROOT")
+        without_root(&out, &format!("{}/{number}", self.root))
     }
+}
+
+/// The same wherever the site's folder is: `ROOT` is the folder, `TOP` the uppermost one above it, which
+/// is all that a lookup leaves of a path that it takes for a URL.
+pub fn without_root(text: &str, root: &str) -> String {
+    let top = root.split('/').nth(1).unwrap_or_default();
+    text.replace(root, "ROOT")
+        .replace(&format!("ROOT/{top}"), "ROOT/TOP")
 }
 
 /// Not what the cache of text maps says, nor the status of files that are not there.

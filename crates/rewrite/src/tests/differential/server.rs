@@ -471,8 +471,8 @@ impl Exchange<'_> {
             self.cookies.first().map_or(&[][..], |(_, value)| value),
         );
         let host = format!("s{}.test:4711", self.number);
-        out.replace(&host, "HOST")
-            .replace(self.site.root(self.number).to_str().expect("text"), "ROOT")
+        let root = self.site.root(self.number);
+        apache::without_root(&out.replace(&host, "HOST"), root.to_str().expect("text"))
     }
 }
 

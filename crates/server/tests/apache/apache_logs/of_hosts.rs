@@ -4,7 +4,7 @@
 use super::*;
 use crate::operate;
 use saker_testkit::apache2::module_folder;
-use std::os::unix::fs::symlink;
+use std::{os::unix::fs::symlink, path::Path};
 
 const HOSTS: &str = "LogLevel warn\nErrorLogFormat \">%l %v %M\"\n<Location /closed>\nRequire all denied\n</Location>\n\
     <VirtualHost *:{port}>\nServerName one.test\nErrorLog {log}/one-error.log\nErrorLogFormat \">one %k %l %{Host}i %M\"\n</VirtualHost>\n\
@@ -139,7 +139,8 @@ fn with_module_folder(name: &str, conf: &str) -> Site {
 }
 
 /// The operator's words, and where they were said.
-fn messages(text: &str) -> Vec<String> {
+fn messages(text: &str, folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
     let own = text.lines().filter_map(|line| {
         line.split_once("[log_debug:")?
             .1
@@ -148,7 +149,7 @@ fn messages(text: &str) -> Vec<String> {
             .split_once("] ")
     });
     let mut all: Vec<String> = own
-        .map(|(_, said)| said.split("/tmp").next().unwrap().to_owned())
+        .map(|(_, said)| said.split(folder).next().unwrap().to_owned())
         .collect();
     all.sort();
     all
@@ -169,7 +170,8 @@ fn messages_that_the_operator_words() {
     ];
     site.run(&requests, &[]);
     let of = |server: &str| {
-        messages(&fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap())
+        let log = site.dir.join(format!("{server}/error.log"));
+        messages(&fs::read_to_string(log).unwrap(), &site.dir)
     };
     let (apache, saker) = (of("apache"), of("saker"));
     assert!(apache.len() > 30, "{apache:#?}");

@@ -229,6 +229,8 @@ impl Postgres {
         let arguments: Vec<String> = settings_given
             .flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")])
             .chain(["-F".into(), "-k".into(), home.display().to_string()])
+            // In its folder, which goes away with the test even if the program is killed.
+            .chain(["-c".into(), "dynamic_shared_memory_type=mmap".into()])
             .chain(["-D".into(), home.join("data").display().to_string()])
             .collect();
         let mut command = as_postgres(&programs.join("postgres"));
