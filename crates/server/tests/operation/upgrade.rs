@@ -32,7 +32,7 @@ pub const LARGE: usize = 24 << 20;
 /// Upgrades in a row; `SAKER_UPGRADES` asks for more.
 fn upgrades() -> usize {
     let asked = std::env::var("SAKER_UPGRADES");
-    asked.ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+    asked.ok().and_then(|text| text.parse().ok()).unwrap_or(4)
 }
 
 /// State directory of a server whose successors are no children of the test: stopped at the end.

@@ -22,7 +22,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-const GIGABYTE: u64 = 1 << 30;
+/// Far more than all buffers on the way hold.
+const HUGE: u64 = 1 << 28;
 /// Distance of the marks in the large file, which is sparse otherwise.
 const MARKS: u64 = 1 << 20;
 
@@ -45,8 +46,8 @@ fn front(name: &str) -> Front {
     let dir = folder(name);
     dir.write("www/large.bin", pattern(LARGE)).unwrap();
     let huge = File::create(dir.join("www/huge.bin")).unwrap();
-    huge.set_len(GIGABYTE).unwrap();
-    for at in (0..GIGABYTE).step_by(MARKS as usize) {
+    huge.set_len(HUGE).unwrap();
+    for at in (0..HUGE).step_by(MARKS as usize) {
         huge.write_all_at(&(at + 1).to_le_bytes(), at).unwrap();
     }
     tls_site::certificate(&dir, "site", "localhost");
@@ -130,7 +131,7 @@ impl Front {
             }),
             Box::new(move || {
                 let (mut piece, hole) = (vec![0; MARKS as usize], vec![0; MARKS as usize - 8]);
-                for at in (0..GIGABYTE).step_by(MARKS as usize) {
+                for at in (0..HUGE).step_by(MARKS as usize) {
                     huge.read_exact(&mut piece).unwrap();
                     assert_eq!(piece[..8], (at + 1).to_le_bytes(), "the mark at {at}");
                     // As a whole, which is fast in a debug build, too.

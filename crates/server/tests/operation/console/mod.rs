@@ -2,8 +2,8 @@
 //! configuration editor.
 //!
 //! Called by: `cargo test -p saker --test operation console::MODULE::`, one module per subject.
-//! Caveat: pages are driven by Debian's Chromium; screenshots are kept in the target's `tmp`
-//! directory.
+//! Caveat: pages are driven by Debian's Chromium; it takes screenshots where `SAKER_SCREENSHOTS` names
+//! a directory for them.
 //! Out of scope: every route with each role, which the unit tests of the crate try.
 
 mod actions;

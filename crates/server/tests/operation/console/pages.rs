@@ -7,7 +7,7 @@ use crate::{
     operate::folder,
     tls_site,
 };
-use std::path::Path;
+use std::{env, path::Path};
 
 /// Sum of all layout shifts so far.
 const SHIFTS: &str = "new Promise((done) => { let sum = 0; new PerformanceObserver((list) => { \
@@ -68,8 +68,9 @@ fn assert_fits(browser: &mut Browser, name: &str, (width, is_dark): (u32, bool))
     assert_eq!(inaccessible, "", "{place}");
     assert_eq!(browser.serious_violations(), "", "{place}");
     assert_eq!(browser.problems(), [""; 0], "{place}");
-    let shot = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("console-{place}.png"));
-    browser.screenshot(&shot);
+    if let Some(folder) = env::var_os("SAKER_SCREENSHOTS") {
+        browser.screenshot(&Path::new(&folder).join(format!("console-{place}.png")));
+    }
 }
 
 #[test]
@@ -208,8 +209,8 @@ fn pages_fit_every_screen_without_errors() {
     browser.evaluate("document.querySelector('form').requestSubmit()");
     browser.wait_for("location.pathname === '/' && document.readyState === 'complete'");
     for (name, path, ready) in pages {
-        for (width, is_dark) in [(390, false), (390, true), (1440, false), (1440, true)] {
-            browser.look(width, is_dark);
+        for width in [390, 1440] {
+            browser.look(width, false);
             browser.open(&format!("{base}{path}"));
             if !ready.is_empty() {
                 browser.wait_for(ready);
@@ -217,7 +218,10 @@ fn pages_fit_every_screen_without_errors() {
             if name == "proposal" {
                 propose(&mut browser);
             }
-            assert_fits(&mut browser, name, (width, is_dark));
+            for is_dark in [false, true] {
+                browser.look(width, is_dark);
+                assert_fits(&mut browser, name, (width, is_dark));
+            }
         }
     }
     // The other range, and a filter, in the page itself.
