@@ -7,7 +7,8 @@
 //! the configuration itself. One is started at a time.
 //! nginx's USR2 makes it the master of the old program: it stands in `nginx.pid.oldbin` until QUIT or
 //! TERM, and HUP brings the old program back, in a process that takes over from the new one. After
-//! the next USR2 another one stands there, and the first ends.
+//! the next USR2 another one stands there, and the first ends. It is started until it has taken over,
+//! which the running server refuses while the one before that still finishes requests.
 //! Out of scope: taking over, which the successor does (`upgrade`); the command line's way, which
 //! needs no launcher (`saker_cli`).
 
@@ -39,6 +40,11 @@ use tokio::{
 
 /// Interval of checks for another process in the place of the old program.
 const FILE_POLL: Duration = Duration::from_secs(1);
+/// Interval of checks for the old program to serve again.
+const SERVES_POLL: Duration = Duration::from_millis(50);
+/// Pauses before it is started once more.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// Why a successor is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,15 +220,38 @@ impl OldProgram {
     /// Waits for the signal that ends the old program, or brings it back; or for another in its
     /// place.
     fn stand_in(mut self) {
-        let [quit, terminate, interrupt] = &mut self.ends;
-        let hangup = &mut self.hangup;
+        if !self.is_called_back() {
+            return;
+        }
+        let mut pause = RETRY_MIN;
+        loop {
+            // The file of the program may be the new one's by now, but not the program of this process.
+            let started = successor(Path::new("/proc/self/exe")).spawn();
+            match started.map(|child| self.serves(child)) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    eprintln!("saker: cannot start the old program: {error}");
+                    return;
+                }
+            }
+            // It is refused while the server before the running one finishes its requests, which may
+            // be downloads.
+            if self.ends_within(pause) {
+                return;
+            }
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Waits for HUP; false if the old program ends instead.
+    fn is_called_back(&mut self) -> bool {
+        let (ends, hangup) = (&mut self.ends, &mut self.hangup);
         let (file, created) = (&self.file, &self.created);
-        let comes_back = self.runtime.block_on(async {
+        self.runtime.block_on(async {
             loop {
                 tokio::select! {
-                    _ = quit.recv() => return false,
-                    _ = terminate.recv() => return false,
-                    _ = interrupt.recv() => return false,
+                    () = one_of(ends) => return false,
                     _ = hangup.recv() => return true,
                     () = tokio::time::sleep(FILE_POLL) => {
                         if !names(file, created) {
@@ -231,12 +260,47 @@ impl OldProgram {
                     }
                 }
             }
-        });
-        // The file of the program may be the new one's by now, but not the program of this process.
-        let old = Path::new("/proc/self/exe");
-        if comes_back && let Err(error) = successor(old).spawn() {
-            eprintln!("saker: cannot start the old program: {error}");
+        })
+    }
+
+    /// Waits until the program that was started is the server, whose process the file names, or has
+    /// ended without becoming it: false.
+    fn serves(&mut self, mut child: Child) -> bool {
+        let (pid_file, number) = (self.file.with_extension(""), child.id());
+        let is_named = |pid: u32| {
+            let text = fs::read_to_string(&pid_file).unwrap_or_default();
+            text.trim().parse() == Ok(pid)
+        };
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return status.success(),
+                Ok(None) if is_named(number) || self.ends_within(SERVES_POLL) => return true,
+                Ok(None) => {}
+                Err(_) => return true,
+            }
         }
+    }
+
+    /// Returns true if the old program ends within that time: by a signal, or because another one has
+    /// its place.
+    fn ends_within(&mut self, time: Duration) -> bool {
+        let ends = &mut self.ends;
+        let is_over = self.runtime.block_on(async {
+            tokio::select! {
+                () = one_of(ends) => true,
+                () = tokio::time::sleep(time) => false,
+            }
+        });
+        is_over || !names(&self.file, &self.created)
+    }
+}
+
+/// Waits for any of the signals.
+async fn one_of([first, second, third]: &mut [Signal; 3]) {
+    tokio::select! {
+        _ = first.recv() => {}
+        _ = second.recv() => {}
+        _ = third.recv() => {}
     }
 }
 

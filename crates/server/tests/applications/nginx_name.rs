@@ -7,12 +7,16 @@
 use crate::operate;
 use saker_testkit::{Client, TempDir, free_port, wait_until};
 use std::{
-    fs,
-    net::SocketAddr,
+    fs::{self, File},
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
     os::unix::fs::symlink,
     path::Path,
     process::{Command, Output},
 };
+
+/// More than is on the way at a time.
+const LARGE: u64 = 64 << 20;
 
 struct Site {
     dir: TempDir,
@@ -261,6 +265,15 @@ fn nginx_name_limits_its_process() {
 #[test]
 fn nginx_name_is_upgraded_by_signals() {
     let site = Site::new("nginx-name-upgrade");
+    let root = format!(
+        "location / {{ return 200 \"hello\\n\"; }} location = /large.bin {{ root {}; }}",
+        site.dir.display()
+    );
+    let conf = fs::read_to_string(site.dir.join("nginx.conf")).unwrap();
+    let conf = conf.replace("return 200 \"hello\\n\";", &root);
+    site.dir.write("nginx.conf", conf).unwrap();
+    let large = File::create(site.dir.join("large.bin")).unwrap();
+    large.set_len(LARGE).unwrap();
     let (pid_file, old_file) = (
         site.dir.join("nginx.pid"),
         site.dir.join("nginx.pid.oldbin"),
@@ -303,9 +316,24 @@ fn nginx_name_is_upgraded_by_signals() {
     wait_until("the old program is gone", || !old_file.exists());
     assert_eq!(site.answer().as_deref(), Some("hello\n"));
     // The server before the one before may finish; then the next may be replaced.
+    let mut download = TcpStream::connect(site.address).unwrap();
+    download
+        .write_all(b"GET /large.bin HTTP/1.0\r\n\r\n")
+        .unwrap();
+    download.read_exact(&mut [0; 1000]).unwrap();
     let old = upgrade();
     let new = pid();
     signal("-HUP", &old);
+    // The new one does not give way while the server before it still sends a response.
+    let log = site.dir.join("error.log");
+    wait_until("the new one refuses", || {
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains("still finishes its requests")
+    });
+    assert!(pid() == new && old_file.exists());
+    let rest = io::copy(&mut download, &mut io::sink()).unwrap();
+    assert!(rest > LARGE - 1000, "{rest}");
     wait_until("the old program is back", || {
         !old_file.exists() && !pid().is_empty() && pid() != new
     });
