@@ -347,19 +347,34 @@ impl Deadline {
 
 impl Read for Deadline {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
-        self.stream.read(buffer).map_err(timed_out)
+        uninterrupted(|| {
+            self.stream.set_read_timeout(Some(self.left()?))?;
+            self.stream.read(buffer)
+        })
     }
 }
 
 impl Write for Deadline {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
-        self.stream.write(bytes).map_err(timed_out)
+        uninterrupted(|| {
+            self.stream.set_write_timeout(Some(self.left()?))?;
+            self.stream.write(bytes)
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
+    }
+}
+
+/// Does it again where the process was stopped and went on, or its machine did: a socket with a time
+/// limit tells that instead of waiting on (signal(7)).
+fn uninterrupted<T>(mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match work() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome.map_err(timed_out),
+        }
     }
 }
 

@@ -6,12 +6,12 @@
 //! Out of scope: commands that need the machine itself, such as `stop` and `upgrade`.
 
 use saker_config::model::BackendTls;
-use saker_control::client::{Channel, ClientError};
+use saker_control::client::{Channel, ClientError, read_some};
 use saker_tls::{ClientSession, ClientTls};
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     net::{IpAddr, TcpStream, ToSocketAddrs as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -159,7 +159,7 @@ impl Remote {
             send(&mut session, &mut unsent, &mut out);
             stream.write_all(&out)?;
             out.clear();
-            let count = stream.read(&mut input)?;
+            let count = read_some(&mut stream, &mut input)?;
             let chunk = input.get(..count).unwrap_or_default();
             let before = received.len();
             let ended = session.receive(chunk, &mut received, &mut out);
@@ -195,7 +195,7 @@ fn plain(mut stream: TcpStream, request: &str, take: Take<'_>) -> io::Result<Vec
     let mut received = Vec::new();
     let mut input = vec![0; 16 << 10];
     loop {
-        let count = stream.read(&mut input)?;
+        let count = read_some(&mut stream, &mut input)?;
         let chunk = input.get(..count).unwrap_or_default();
         received.extend_from_slice(chunk);
         if count == 0 || !take(chunk) {

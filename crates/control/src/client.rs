@@ -197,6 +197,17 @@ pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
+/// Reads once; again where the process was stopped meanwhile and went on, or its machine did: a socket
+/// with a time limit tells that instead of waiting on (signal(7)).
+pub fn read_some(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Begins a conversation that goes on behind its first answer.
 pub(crate) fn begin(state_dir: &Path, verb: &str) -> Result<(UnixStream, Value), ClientError> {
     let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
@@ -214,7 +225,7 @@ pub(crate) fn begin(state_dir: &Path, verb: &str) -> Result<(UnixStream, Value),
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.last() != Some(&b'\n')
         && line.len() < ANSWER_BYTES_MAX
-        && stream.read(&mut byte).map_err(failed)? > 0
+        && read_some(&mut stream, &mut byte).map_err(failed)? > 0
     {
         line.push(byte[0]);
     }
@@ -367,6 +378,23 @@ fn wait_for_lock(state_dir: &Path, patience: Duration) -> bool {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn a_process_that_was_stopped_reads_on() {
+        struct Stopped(u8);
+        impl Read for Stopped {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                match self.0 {
+                    3 => "read".as_bytes().read(buffer),
+                    _ => Err(io::ErrorKind::Interrupted.into()),
+                }
+            }
+        }
+        let mut buffer = [0; 8];
+        assert_eq!(read_some(&mut Stopped(0), &mut buffer).unwrap(), 4);
+        assert!(buffer.starts_with(b"read"));
+    }
 
     #[test]
     fn a_process_that_has_ended_is_gone_before_anybody_reaps_it() {

@@ -340,9 +340,17 @@ impl Client {
 
     fn fill(&mut self) -> io::Result<usize> {
         let mut chunk = [0; 16 << 10];
-        let count = self.stream.read(&mut chunk)?;
-        self.pending.extend_from_slice(&chunk[..count]);
-        Ok(count)
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(count) => {
+                    self.pending.extend_from_slice(&chunk[..count]);
+                    return Ok(count);
+                }
+                // The process, or the machine, was stopped and went on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -175,6 +175,21 @@ fn what_is_not_there_is_an_error() {
 
 /// A server that says nothing is left after the time limit.
 #[test]
+fn a_process_that_was_stopped_goes_on() {
+    let mut kinds = [
+        io::ErrorKind::Interrupted,
+        io::ErrorKind::Interrupted,
+        io::ErrorKind::WouldBlock,
+    ]
+    .into_iter();
+    let error = uninterrupted::<()>(|| Err(kinds.next().unwrap().into())).unwrap_err();
+    assert_eq!(
+        (error.kind(), kinds.next()),
+        (io::ErrorKind::TimedOut, None)
+    );
+}
+
+#[test]
 fn silence_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let uri: Uri = format!("http://{}/", listener.local_addr().unwrap())
