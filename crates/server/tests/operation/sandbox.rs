@@ -9,7 +9,7 @@ use crate::{
     upgrade::State,
 };
 use rustix::process::{Pid, kill_process};
-use saker_testkit::{Client, Saker, TempDir, require};
+use saker_testkit::{Client, Saker, TempDir, require, wait_until_or};
 use std::{
     collections::BTreeMap,
     fs,
@@ -331,7 +331,8 @@ fn a_signal_and_a_changed_file_have_a_new_server_take_over() {
         wait_until("the old one and its helpers have ended", || {
             !is_running(first) && helpers.iter().all(|helper| !is_running(*helper))
         });
-        // The new one can do the same.
+        // The new one can do the same, once it knows.
+        wait_until("it is alone", || state.status()["finishing_pid"].is_null());
         let second = state.pid();
         let more = outside();
         more.write("www/index.html", "more").unwrap();
@@ -339,9 +340,10 @@ fn a_signal_and_a_changed_file_have_a_new_server_take_over() {
             &other.join("www").display().to_string(),
             &more.join("www").display().to_string(),
         ));
-        wait_until("a third one serves", || {
-            operate::ask(&state.0, "status").is_some_and(|status| status["pid"] != second)
-        });
+        wait_until_or(
+            || operate::ask(&state.0, "status").is_some_and(|status| status["pid"] != second),
+            || format!("a third one serves: {}", saker.server.stderr()),
+        );
         wait_until("it answers, too", || {
             host(saker.server.address(), "other.example") == "more"
         });

@@ -120,6 +120,7 @@ fn a_dead_engine_and_lost_rows_are_noticed() {
     assert_eq!(first.status()["queue_records"], 1);
     engine.database.start_again();
     fleet.wait_for_generation("/a", changed);
+    fleet.nodes.iter().for_each(Node::wait_until_in_sync);
     // Emptied, and begun anew with the same numbers.
     for statement in [
         "DELETE FROM \"saker:purges\";",
