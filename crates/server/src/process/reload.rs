@@ -83,8 +83,25 @@ impl Supervisor {
     pub fn reload_or_succeed(&self) {
         // A refusal has been logged with all errors.
         if self.reload_now().is_err() && self.outgrown.get() {
+            self.succeed();
+        }
+    }
+
+    /// Has a new server take over, now or once the server before this one has ended: there are no more
+    /// than two.
+    fn succeed(&self) {
+        let is_alone = !self.listeners.borrow().has_inherited();
+        self.succession_waits.set(!is_alone);
+        if is_alone {
             let launchers = self.launcher.iter();
             launchers.for_each(|launcher| launcher.launch(Cause::Outgrown));
+        }
+    }
+
+    /// The server before this one has ended. A reload since then may have made a new one needless.
+    pub(super) fn succeed_if_asked(&self) {
+        if self.succession_waits.take() && self.outgrown.get() {
+            self.succeed();
         }
     }
 

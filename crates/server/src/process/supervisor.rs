@@ -85,6 +85,8 @@ pub struct Supervisor {
     pub(super) last_reload: RefCell<Option<LastReload>>,
     /// The last configuration needs more than the sandbox allows.
     pub(super) outgrown: Cell<bool>,
+    /// A new server is to take over when the server before this one has ended.
+    pub(super) succession_waits: Cell<bool>,
     /// Starts successors where this process is confined.
     pub(super) launcher: Option<Launcher>,
     pub(super) acme: Acme,
@@ -162,6 +164,7 @@ impl Supervisor {
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
             outgrown: Cell::new(false),
+            succession_waits: Cell::new(false),
             launcher,
             acme,
             peers,

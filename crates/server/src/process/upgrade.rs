@@ -333,6 +333,7 @@ impl Supervisor {
         with_quic
             .iter()
             .for_each(|address| self.listen_quic(address));
+        self.succeed_if_asked();
         true
     }
 }

@@ -13,12 +13,15 @@ use saker_testkit::{Client, Saker, TempDir, require, wait_until_or};
 use std::{
     collections::BTreeMap,
     fs,
-    net::SocketAddr,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
     os::unix::fs::{PermissionsExt, chown},
     path::Path,
     process::{self, Command},
 };
 
+/// More than is on the way at a time.
+const LARGE: u64 = 64 << 20;
 const NOBODY: u32 = 65_534;
 const EPERM: i64 = 1;
 const EACCES: i64 = 13;
@@ -348,6 +351,52 @@ fn a_signal_and_a_changed_file_have_a_new_server_take_over() {
             host(saker.server.address(), "other.example") == "more"
         });
     }
+}
+
+/// A change while the server before the running one still finishes a response: there are no more than
+/// two, so its turn comes when that one has ended.
+#[test]
+fn a_change_waits_for_the_server_before_the_last() {
+    let dir = folder("sandbox-waits");
+    let large = fs::File::create(dir.join("www/large.bin")).unwrap();
+    large.set_len(LARGE).unwrap();
+    let one = configuration("workers = 1\nsandbox = \"on\"", "");
+    let saker = operate::native(&one).start(dir);
+    let state = State::of(&saker);
+    let (first, others) = (state.pid(), [outside(), outside()]);
+    let change = |number: usize| {
+        let root = others[number].write("www/index.html", number.to_string());
+        let root = root.unwrap().parent().unwrap().display().to_string();
+        let site = format!("\n[[site]]\nnames = [\"other.example\"]\nroot = \"{root}\"\n");
+        rewrite(&saker, &(one.clone() + &site));
+        let pid = Pid::from_raw(state.pid().try_into().unwrap()).unwrap();
+        kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    };
+    let mut download = TcpStream::connect(saker.server.address()).unwrap();
+    download
+        .write_all(b"GET /large.bin HTTP/1.0\r\n\r\n")
+        .unwrap();
+    download.read_exact(&mut [0; 1000]).unwrap();
+    change(0);
+    let pid = || operate::ask(&state.0, "status").and_then(|status| status["pid"].as_u64());
+    wait_until("another one serves", || {
+        pid().is_some_and(|pid| pid != first)
+    });
+    let second = state.pid();
+    let refusals = || saker.server.stderr().matches("SK0202").count();
+    let before = refusals();
+    change(1);
+    wait_until("it is refused", || refusals() > before);
+    assert_eq!(state.pid(), second);
+    let rest = io::copy(&mut download, &mut io::sink()).unwrap();
+    assert!(rest > LARGE - 1000, "{rest}");
+    wait_until_or(
+        || pid().is_some_and(|pid| ![first, second].contains(&pid)),
+        || format!("a third one serves: {}", saker.server.stderr()),
+    );
+    wait_until("it answers", || {
+        host(saker.server.address(), "other.example") == "1"
+    });
 }
 
 /// The broker binds listeners; these are bound by the confined process itself.
