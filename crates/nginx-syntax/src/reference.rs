@@ -89,7 +89,8 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - `geoip_country` and `geoip_org` read the databases of the old format; those of cities are not read.
 - After `USR2` the new program takes over at once, and the old one ends when its requests have. What
   stands in `nginx.pid.oldbin` is a process that waits for `QUIT`, or for `HUP`, by which the old program
-  takes over again, in a new process. `USR2` needs the sandbox; without it, use `saker upgrade`.
+  takes over again, in a new process, once the requests of the server before the new one have ended.
+  `USR2` needs the sandbox; without it, use `saker upgrade`.
 - `$request_body` has a value in locations that pass requests to an upstream, up to
   `client_body_buffer_size`. `$sent_http_content_type` of a 304 is that of the file.
 - Slashes in the path of `X-Accel-Redirect` are merged.
