@@ -322,7 +322,8 @@ fn http_answer(
     }
     if order.has("bare-lf") {
         stream.write_all(b"HTTP/1.1 200 OK\nX-Old: 1\nContent-Length: 2\n\nok")?;
-        return Ok(false);
+        // Nothing says that it is the last one: the server may use the connection again.
+        return Ok(true);
     }
     if order.has("beyond") {
         stream
@@ -339,7 +340,7 @@ fn http_answer(
     }
     if order.has("folded") {
         stream.write_all(b"HTTP/1.1 200 OK\r\nX-Old: a\r\n  b\r\nContent-Length: 2\r\n\r\nok")?;
-        return Ok(false);
+        return Ok(true);
     }
     let status = order.status.unwrap_or(200);
     let mut head = format!(
