@@ -173,7 +173,6 @@ fn what_is_not_there_is_an_error() {
     assert!(Client::new(Some(Path::new("/no/such/file.pem"))).is_err());
 }
 
-/// A server that says nothing is left after the time limit.
 #[test]
 fn a_process_that_was_stopped_goes_on() {
     let mut kinds = [
@@ -189,6 +188,7 @@ fn a_process_that_was_stopped_goes_on() {
     );
 }
 
+/// A server that says nothing is left after the time limit.
 #[test]
 fn silence_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -7,15 +7,16 @@
 //! the configuration itself. One is started at a time.
 //! nginx's USR2 makes it the master of the old program: it stands in `nginx.pid.oldbin` until QUIT or
 //! TERM, and HUP brings the old program back, in a process that takes over from the new one. After
-//! the next USR2 another one stands there, and the first ends. It is started until it has taken over,
-//! which the running server refuses while the one before that still finishes requests.
+//! the next USR2 another one stands there, and the first ends. It is started once the server that it was the
+//! launcher of has finished its requests: until then the running one would refuse to give way.
 //! Out of scope: taking over, which the successor does (`upgrade`); the command line's way, which
 //! needs no launcher (`saker_cli`).
 
 use super::systemd::OF_ONE_PROCESS;
 use rustix::{
-    event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, pidfd_open},
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::OFlags,
+    process::{Pid, PidfdFlags, getppid, pidfd_open},
 };
 use saker_broker::Role;
 use saker_cli::apache::detach;
@@ -27,7 +28,11 @@ use std::{
     io::{self, Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{fs::MetadataExt, net::UnixStream, process::CommandExt},
+        unix::{
+            fs::{MetadataExt, OpenOptionsExt},
+            net::UnixStream,
+            process::CommandExt,
+        },
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -40,11 +45,14 @@ use tokio::{
 
 /// Interval of checks for another process in the place of the old program.
 const FILE_POLL: Duration = Duration::from_secs(1);
-/// Interval of checks for the old program to serve again.
+/// Interval of checks for the end of the old server, and for the old program to serve again.
 const SERVES_POLL: Duration = Duration::from_millis(50);
-/// Pauses before it is started once more.
+/// The running server may learn a moment later that the one before it has ended: pauses before the
+/// old program is started once more, each twice the last.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+const STARTS_MAX: u32 = 6;
+/// Bytes that a file with the number of a process may have.
+const PID_BYTES_MAX: u64 = 32;
 
 /// Why a successor is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +117,7 @@ impl Launcher {
 /// The program file is unknown.
 pub fn run() -> io::Result<()> {
     let program = env::current_exe()?;
+    let server = getppid().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let mut orders = io::stdin();
     // Orders that came meanwhile are for the same configuration.
     let mut order = [0; 64];
@@ -122,7 +131,9 @@ pub fn run() -> io::Result<()> {
         match successor(&program).spawn() {
             Ok(mut child) if has_ended(&child, &orders) => drop(child.wait()),
             Ok(_) => {
-                old.into_iter().for_each(OldProgram::stand_in);
+                if let Some(old) = old {
+                    old.stand_in(server.as_ref());
+                }
                 return Ok(());
             }
             Err(error) => eprintln!("saker: cannot start {}: {error}", program.display()),
@@ -219,12 +230,17 @@ impl OldProgram {
 
     /// Waits for the signal that ends the old program, or brings it back; or for another in its
     /// place.
-    fn stand_in(mut self) {
+    fn stand_in(mut self, server: Option<&OwnedFd>) {
         if !self.is_called_back() {
             return;
         }
-        let mut pause = RETRY_MIN;
-        loop {
+        // Its requests may be downloads.
+        while server.is_some_and(is_running) {
+            if self.ends_within(SERVES_POLL) {
+                return;
+            }
+        }
+        for number in 0..STARTS_MAX {
             // The file of the program may be the new one's by now, but not the program of this process.
             let started = successor(Path::new("/proc/self/exe")).spawn();
             match started.map(|child| self.serves(child)) {
@@ -235,12 +251,9 @@ impl OldProgram {
                     return;
                 }
             }
-            // It is refused while the server before the running one finishes its requests, which may
-            // be downloads.
-            if self.ends_within(pause) {
+            if self.ends_within(RETRY_MIN * 2_u32.pow(number)) {
                 return;
             }
-            pause = (pause * 2).min(RETRY_MAX);
         }
     }
 
@@ -268,7 +281,7 @@ impl OldProgram {
     fn serves(&mut self, mut child: Child) -> bool {
         let (pid_file, number) = (self.file.with_extension(""), child.id());
         let is_named = |pid: u32| {
-            let text = fs::read_to_string(&pid_file).unwrap_or_default();
+            let text = read_pid_file(&pid_file).unwrap_or_default();
             text.trim().parse() == Ok(pid)
         };
         loop {
@@ -295,6 +308,25 @@ impl OldProgram {
     }
 }
 
+/// The text of a file that may be in a folder of the server's user: no link is followed, no pipe waited
+/// for, and no endless file read to its end.
+fn read_pid_file(path: &Path) -> io::Result<String> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    let mut text = String::new();
+    file.take(PID_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// False once the process has ended.
+fn is_running(process: &OwnedFd) -> bool {
+    let mut ends = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut ends, Some(&Timespec::default())) == Ok(0)
+}
+
 /// Waits for any of the signals.
 async fn one_of([first, second, third]: &mut [Signal; 3]) {
     tokio::select! {
@@ -316,5 +348,44 @@ impl Drop for OldProgram {
         if names(&self.file, &self.created) {
             let _ = fs::remove_file(&self.file);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_testkit::TempDir;
+    use std::os::unix::fs::symlink;
+
+    /// A folder of the server's user is an attacker's if the server is.
+    #[test]
+    fn files_of_process_numbers_are_read_without_waiting() {
+        let dir = TempDir::private("launcher").unwrap();
+        let file = dir.write("pid", "123\n").unwrap();
+        assert_eq!(read_pid_file(&file).unwrap(), "123\n");
+        let long = dir.write("long", "1".repeat(100_000)).unwrap();
+        assert_eq!(read_pid_file(&long).unwrap().len(), 32);
+        symlink("/dev/zero", dir.join("link")).unwrap();
+        assert!(read_pid_file(&dir.join("link")).is_err());
+        let pipe = dir.join("pipe");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert!(read_pid_file(&pipe).unwrap_or_default().is_empty());
+    }
+
+    #[test]
+    fn a_process_runs_until_its_end() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+        let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        assert!(is_running(&process));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_running(&process));
     }
 }
