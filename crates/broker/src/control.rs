@@ -174,7 +174,8 @@ mod tests {
         let successor = fs::File::open(root.join(PID_FILE)).unwrap();
         flock(&successor, FlockOperation::LockExclusive).unwrap();
         assert!(clean_up(&root).is_err() && socket.exists());
-        drop(successor);
+        // Closing is not enough: a program that another test is starting may hold a copy.
+        flock(&successor, FlockOperation::Unlock).unwrap();
         clean_up(&root).unwrap();
         assert!(!socket.exists() && !root.join(PID_FILE).exists());
         fs::remove_dir_all(root).unwrap();
