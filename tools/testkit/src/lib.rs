@@ -33,7 +33,9 @@ pub use heavy::{HeavyTurn, heavy};
 pub use own_process::ran_in_own_process;
 pub use pebble::Pebble;
 pub use peers::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE};
-pub use process::{ServerProcess, Signal, free_port, pause_process, raise_descriptor_limit};
+pub use process::{
+    ServerProcess, Signal, free_port, free_port_among, pause_process, raise_descriptor_limit,
+};
 pub use process_figures::{Memory, ProcessTree};
 pub use require::{OPENSSL_CLIENT, debian_package, missing, require};
 pub use saker::Saker;

@@ -5,13 +5,12 @@
 //! server under test has to listen on. Absent on purpose: misbehavior; a test that wants some puts
 //! a front before it.
 
-use crate::{ServerProcess, TempDir, require};
+use crate::{ServerProcess, TempDir, free_port, require};
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::Command,
-    sync::atomic::{AtomicU32, Ordering},
 };
 
 /// Accounts that Pebble knows where it demands that.
@@ -45,14 +44,14 @@ impl Pebble {
     pub fn with(nonces_refused: u32, binding: bool) -> io::Result<Pebble> {
         let folder = TempDir::new("pebble")?;
         own_certificate(&folder)?;
-        let (dns_port, zone_port) = (quiet_port()?, quiet_port()?);
+        let (dns_port, zone_port) = (free_port()?, free_port()?);
         let _dns = zone(dns_port, zone_port)?;
         let mut pebble = Pebble {
             folder,
-            port: quiet_port()?,
-            http_port: quiet_port()?,
-            tls_port: quiet_port()?,
-            management_port: quiet_port()?,
+            port: free_port()?,
+            http_port: free_port()?,
+            tls_port: free_port()?,
+            management_port: free_port()?,
             zone_port,
             dns_port,
             nonces_refused,
@@ -155,22 +154,6 @@ impl Pebble {
         let script = self.folder.write("zone.sh", script)?;
         Ok((format!("sh {}", script.display()), log))
     }
-}
-
-/// Returns a port that stays free for a while: below those that the kernel hands out.
-pub fn quiet_port() -> io::Result<u16> {
-    const FIRST: u32 = 10_000;
-    const COUNT: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let offset = std::process::id().wrapping_mul(97);
-    for _ in 0..COUNT {
-        let number = offset.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(FIRST + number % COUNT).map_err(io::Error::other)?;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    Err(io::ErrorKind::AddrInUse.into())
 }
 
 fn loopback(port: u16) -> SocketAddr {

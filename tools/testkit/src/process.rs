@@ -72,16 +72,20 @@ pub fn free_port() -> io::Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Processes that run side by side begin at different ones.
     let first = std::process::id().wrapping_mul(197);
-    for _ in PORTS {
+    let ports = PORTS.map(|_| {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port =
-            PORTS.start + (first.wrapping_add(step) % u32::from(PORTS.end - PORTS.start)) as u16;
-        let address = (Ipv4Addr::LOCALHOST, port);
-        if reserve(port) && TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
-            return Ok(port);
-        }
-    }
-    Err(io::ErrorKind::AddrInUse.into())
+        PORTS.start + (first.wrapping_add(step) % u32::from(PORTS.end - PORTS.start)) as u16
+    });
+    free_port_among(ports).ok_or_else(|| io::ErrorKind::AddrInUse.into())
+}
+
+/// The first of some loopback ports that is free over TCP and UDP, and that no other test process
+/// has reserved.
+pub fn free_port_among(mut ports: impl Iterator<Item = u16>) -> Option<u16> {
+    ports.find(|port| {
+        let address = (Ipv4Addr::LOCALHOST, *port);
+        reserve(*port) && TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
+    })
 }
 
 /// A folder of locks of all test processes of the machine: each run has a temporary folder of its own.

@@ -91,7 +91,7 @@ async fn a_limit_is_obeyed() {
 async fn directories_are_asked_in_order() {
     let authority = Authority::new();
     let silent = Front::new(&authority, |_, _| Fate::Hang);
-    let nobody = saker_testkit::pebble::quiet_port().unwrap();
+    let nobody = saker_testkit::free_port().unwrap();
     let (second, third) = (silent.directory(), authority.directory());
     let acme = format!(
         "directory = [\"https://localhost:{nobody}/dir\", \"{second}\", \"{third}\"]\nchallenges = [\"http-01\"]"
@@ -205,8 +205,8 @@ async fn a_forgotten_order_is_made_anew() {
     authority.stop();
     authority.start().unwrap();
     hangs.store(false, Ordering::SeqCst);
-    authority.tls_port = saker_testkit::pebble::quiet_port().unwrap();
-    authority.http_port = saker_testkit::pebble::quiet_port().unwrap();
+    authority.tls_port = saker_testkit::free_port().unwrap();
+    authority.http_port = saker_testkit::free_port().unwrap();
     authority.stop();
     authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);
@@ -294,8 +294,8 @@ async fn renewal_when_the_authority_says_now() {
     let mut authority = authority;
     authority.stop();
     (authority.http_port, authority.tls_port) = (
-        saker_testkit::pebble::quiet_port().unwrap(),
-        saker_testkit::pebble::quiet_port().unwrap(),
+        saker_testkit::free_port().unwrap(),
+        saker_testkit::free_port().unwrap(),
     );
     authority.start().unwrap();
     let mut again = Running::start(&authority, plan, true);

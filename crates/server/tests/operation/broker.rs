@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate::{self, Load, PATIENCE, SAKER, ask, wait_until};
-use saker_testkit::{Client, OPENSSL_CLIENT, ServerProcess, Signal, TempDir, free_port};
+use saker_testkit::{
+    Client, OPENSSL_CLIENT, ServerProcess, Signal, TempDir, free_port, free_port_among,
+};
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
@@ -209,10 +211,7 @@ fn low_port() -> u16 {
         println!("every port is everybody's here");
         return free_port().unwrap();
     }
-    (600..first)
-        .rev()
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap()
+    free_port_among((600..first).rev()).unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::operate;
 use crate::operate::{PATIENCE, SAKER, configuration, exit_code, folder, saker};
-use saker_testkit::{Client, Signal, TempDir};
+use saker_testkit::{Client, Signal, TempDir, free_port_among};
 use std::{
     fs,
     net::{SocketAddr, TcpListener},
@@ -44,8 +44,8 @@ fn root_binds_and_then_is_somebody_else_for_good() {
     let server = "workers = 2\nuser = \"nobody\"\ngroup = \"www-data\"\nerror_log = \"logs/error.log\"\nlog_level = \"info\"";
     let text = configuration(server, "access_log = \"logs/access.log\"");
     // A port that only root may have, where there are such ports and one is free.
-    let low = (lowest.unwrap_or(0).saturating_sub(200)..lowest.unwrap_or(0))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let lowest = lowest.unwrap_or(0);
+    let low = free_port_among(lowest.saturating_sub(200)..lowest);
     let text = text
         + &low.map_or_else(String::new, |port| {
             format!("\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n")
