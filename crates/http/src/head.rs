@@ -543,6 +543,7 @@ impl<'a> HeadView<'a> {
             },
             is_edited: false,
             is_settled: false,
+            host_before: None,
         }
     }
 }
@@ -589,6 +590,8 @@ pub struct RequestHead {
     is_edited: bool,
     /// The Host field is the effective host; see [`crate::effective_host`].
     pub(crate) is_settled: bool,
+    /// The Host field before edits, where they have changed it.
+    host_before: Option<Box<[u8]>>,
 }
 
 impl Drop for RequestHead {
@@ -605,6 +608,7 @@ impl RequestHead {
             index,
             is_edited: false,
             is_settled: false,
+            host_before: None,
         }
     }
 
@@ -645,12 +649,31 @@ impl RequestHead {
             index,
             is_edited: false,
             is_settled: false,
+            host_before: None,
         }
     }
 
     /// Returns whether the head is not as the client sent it.
     pub fn is_edited(&self) -> bool {
         self.is_edited
+    }
+
+    /// Returns the Host field that the request had before edits by rules. Outcomes are kept by it.
+    pub fn host_before_edits(&self) -> Option<&[u8]> {
+        match &self.host_before {
+            Some(host) => Some(host),
+            None => self.view().known(KnownField::Host),
+        }
+    }
+
+    /// The Host field before an edit, if it or an earlier one changes it.
+    fn host_before_edit(&self, edited: HeadView<'_>) -> Option<Box<[u8]>> {
+        if self.host_before.is_some() {
+            return self.host_before.clone();
+        }
+        let own = self.view().known(KnownField::Host);
+        let is_kept = own == edited.known(KnownField::Host);
+        (!is_kept).then(|| own.unwrap_or_default().into())
     }
 
     /// The same request with other field lines.
@@ -697,11 +720,16 @@ impl RequestHead {
             };
             index.push(&bytes, span);
         }
+        let host_before = self.host_before_edit(HeadView {
+            bytes: &bytes,
+            index: &index,
+        });
         RequestHead {
             bytes,
             index,
             is_edited: true,
             is_settled: false,
+            host_before,
         }
     }
 }
@@ -739,11 +767,16 @@ impl RequestHead {
             index.push_classified(field, KnownField::classify(name));
         }
         index.names_are_plain = are_plain;
+        let host_before = self.host_before_edit(HeadView {
+            bytes: &bytes,
+            index: &index,
+        });
         RequestHead {
             bytes,
             index,
             is_edited: true,
             is_settled: false,
+            host_before,
         }
     }
 }

@@ -25,6 +25,10 @@ pub fn apply(exchange: &mut Exchange, watcher: &Watcher) -> Result<(), MatchErro
         return Ok(());
     };
     let (fields, parameters, cookies) = expand_all(exchange, edits, watcher)?;
+    fields
+        .iter()
+        .for_each(|(name, _)| exchange.notes_edit_of(name));
+    exchange.cache.edits_choice_of_page |= !cookies.is_empty() || edits.method.is_some();
     if !parameters.is_empty() {
         exchange.routing.has_written_query = true;
         exchange.query = edit_parameters(exchange.query.as_deref(), &parameters);

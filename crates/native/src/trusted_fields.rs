@@ -37,6 +37,7 @@ pub fn replace_fields(exchange: &mut Exchange, names: &[Box<str>], own: &[(Box<s
         .filter(|line| !line.is_empty())
         .map(|line| (&b"Connection"[..], line.as_slice()));
     exchange.head = exchange.head.with_fields(kept.chain(options).chain(own));
+    names.iter().for_each(|name| exchange.notes_edit_of(name));
     if !exchange.body.is_end() {
         let inner = std::mem::replace(&mut exchange.body, Box::new(NoBody));
         exchange.body = Box::new(WithoutTrailers {

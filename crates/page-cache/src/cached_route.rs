@@ -16,12 +16,13 @@ use crate::{
     stats::SiteStats,
 };
 use saker_cache_rules::{
-    lscache::{query::KeyEdits, vary::VaryRules},
+    lscache::{query::KeyEdits, told, vary::VaryRules},
     rules::{Use, judge_use},
 };
 use saker_cache_store::Validity;
+use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, Method};
-use saker_pipeline::{CachedRoute, Response};
+use saker_pipeline::{CachedRoute, Client, Received, Response, client_address};
 use std::{rc::Rc, sync::Arc};
 
 pub struct CachedPageRoute {
@@ -31,12 +32,28 @@ pub struct CachedPageRoute {
     pub vary: VaryRules,
     pub edits: KeyEdits,
     pub options: ResponseOptions,
+    /// Rules edit fields of the requests.
+    pub is_edited: bool,
+    /// Fields by which proxies describe clients are taken from others.
+    pub knows_proxies: bool,
     pub stats: Option<Arc<SiteStats>>,
 }
 
 impl CachedRoute for CachedPageRoute {
     fn is_repeatable(&self) -> bool {
         false
+    }
+
+    /// Keys have the listener's scheme and port, and no user but one that a field names.
+    fn answer_to(&self, request: &Received<'_>, now: i64) -> Option<Response> {
+        let client = request.client;
+        let session = client.session.as_ref();
+        if !is_as_listener_says(client)
+            || session.is_some_and(|session| !session.client_certificates.is_empty())
+        {
+            return None;
+        }
+        self.answer(request.head, now)
     }
 
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
@@ -91,6 +108,17 @@ impl CachedPageRoute {
             || self.settings.is_personal(head)
     }
 
+    /// Returns true if full dispatch has the field as the client sent it. (For fields that choose pages in
+    /// other ways, too, no route is left where rules edit them.)
+    fn reads(&self, name: &str) -> bool {
+        const CHOOSING: [&str; 4] = ["accept-encoding", "authorization", "cookie", "user-agent"];
+        if self.is_edited {
+            return CHOOSING.contains(&name);
+        }
+        !(told::is_reserved_request_field(name.as_bytes())
+            || self.knows_proxies && client_address::is_of_proxies(name.as_bytes()))
+    }
+
     fn page(&self, head: HeadView<'_>) -> Option<Rc<Page>> {
         let target = head.target();
         let asked = target
@@ -125,6 +153,9 @@ impl CachedPageRoute {
         else {
             return None;
         };
+        if !vary_record.fields.iter().all(|name| self.reads(name)) {
+            return None;
+        }
         let key = variant_key(
             &self.key_base,
             query,
@@ -138,4 +169,14 @@ impl CachedPageRoute {
             Cached::Page(_) | Cached::Vary(_) | Cached::Search(_) => None,
         }
     }
+}
+
+/// Returns true if the connection is what its listener implies. The route cache is per listener, which is
+/// not enough where a proxy in front names scheme and port for each client.
+pub fn is_as_listener_says(client: &Client) -> bool {
+    let port = match &*client.listener {
+        Address::Tcp(address) => address.port(),
+        Address::Unix(_) => 0,
+    };
+    client.secure == client.tls && client.local.port() == port
 }

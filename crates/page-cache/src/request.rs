@@ -90,6 +90,8 @@ pub struct CacheRequest {
     pub is_query: bool,
     /// The content of a QUERY.
     pub content: VecDeque<Chunk>,
+    /// Rules have edited fields of the request.
+    pub is_edited: bool,
     /// The bytes that were missing of the page have just been fetched.
     pub is_completed: bool,
     /// A refresh: no client sees the response.
@@ -159,6 +161,7 @@ impl CacheRequest {
             is_revalidated: false,
             is_query: false,
             content: VecDeque::new(),
+            is_edited: exchange.head.is_edited(),
             is_completed: false,
             is_refresh: false,
             has_asked_peer: false,

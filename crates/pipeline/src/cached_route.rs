@@ -5,7 +5,7 @@
 //! Caveat: an answer must depend on nothing but the request head and the time.
 //! Out of scope: the cache and the validity of its entries (`route_cache`).
 
-use crate::Response;
+use crate::{Received, Response};
 use saker_http::HeadView;
 
 /// A cached outcome of the phases that answers further requests for the same listener, host, and
@@ -17,6 +17,11 @@ pub trait CachedRoute {
     /// has to be dispatched (for example because a variant does not exist yet). `now` is in seconds
     /// since the epoch. The driver omits the body for HEAD.
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response>;
+
+    /// As [`answer`](Self::answer), for routes that are not for all clients of a listener.
+    fn answer_to(&self, request: &Received<'_>, now: i64) -> Option<Response> {
+        self.answer(request.head, now)
+    }
 
     /// Returns the memory in use, which counts toward the limit of the route cache; may grow
     /// between calls.

@@ -102,6 +102,12 @@ fn joined(view: HeadView<'_>, name: &str) -> String {
     String::from_utf8_lossy(&lines.join(&b", "[..])).into_owned()
 }
 
+/// Returns true for the name, in any spelling, of a field by which proxies describe a client and its
+/// request. (One of another name may be configured, which is an address.)
+pub fn is_of_proxies(name: &[u8]) -> bool {
+    is_alike_any(name, PROXY_FIELDS)
+}
+
 /// Removes fields that only trusted proxies may send: all of them from the request of a client that
 /// connected itself, and other spellings of them, which programs cannot tell apart, from any.
 pub fn drop_made_up_fields(exchange: &mut Exchange, trusted: &TrustedProxies) {

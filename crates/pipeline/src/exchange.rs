@@ -177,6 +177,28 @@ impl Exchange {
         }
     }
 
+    /// Records that rules edit a field of the request, in this request or in others with the same
+    /// outcome. What other fields do is seen from the responses, which vary by them.
+    pub fn notes_edit_of(&mut self, name: &str) {
+        const CHOOSING: [&str; 12] = [
+            "Accept-Encoding",
+            "Authorization",
+            "Cache-Control",
+            "Cookie",
+            "If-Match",
+            "If-Modified-Since",
+            "If-None-Match",
+            "If-Range",
+            "If-Unmodified-Since",
+            "Pragma",
+            "Range",
+            "User-Agent",
+        ];
+        self.cache.edits_choice_of_page |= CHOOSING
+            .iter()
+            .any(|choosing| choosing.eq_ignore_ascii_case(name));
+    }
+
     /// Returns the query that the client sent.
     pub fn received_query(&self) -> Option<&[u8]> {
         received_query(self.head.view().target())

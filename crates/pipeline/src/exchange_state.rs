@@ -349,6 +349,9 @@ pub struct CacheState {
     pub keeps_answer: bool,
     /// The answer is a stored page that all clients may get.
     pub is_shared_page: bool,
+    /// Rules edit a field of the request that pages are chosen by, so that what clients send in it
+    /// must not choose one.
+    pub edits_choice_of_page: bool,
     /// Edits by rules of a head that is cached.
     pub head_edits: Option<Rc<dyn HeadEdits>>,
 }

@@ -160,7 +160,7 @@ impl RouteCache {
             entry.used = true;
             let answer = match entry.decision {
                 Some(_) => Some(None),
-                None => entry.cached_route.answer(request.head, now).map(Some),
+                None => entry.cached_route.answer_to(request, now).map(Some),
             };
             if let Some(response) = answer {
                 self.counts.hits += 1;

@@ -148,6 +148,7 @@ fn hide_cookie(exchange: &mut Exchange, name: &str) {
         .head
         .edited(|field| !field.eq_ignore_ascii_case(b"cookie"), more);
     exchange.head = head;
+    exchange.notes_edit_of("Cookie");
 }
 
 /// Gives programs the session. A field of the client's of that name would be taken for it.

@@ -61,6 +61,9 @@ pub fn edit(
     }) {
         exchange.depends_on_request();
     }
+    for edit in edits.iter().filter(|edit| edit.is_early() == early) {
+        exchange.notes_edit_of(&edit.name);
+    }
     let own = snapshot(exchange);
     let received = *state(exchange).received.get_or_insert_with(Received::now);
     let mut fields = Fields::new();

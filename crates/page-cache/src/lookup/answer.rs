@@ -7,17 +7,16 @@
 use crate::{
     background_fetch::{FetchOutcome, FoundPage},
     cache::PageCache,
-    cached_route::CachedPageRoute,
+    cached_route::{self, CachedPageRoute},
     encode::encode,
     esi::page_response,
     page::{Page, PageAnswer, ResponseOptions},
     request::CacheRequest,
     result_fields::HitStatus,
 };
-use saker_config::model::Address;
 use saker_content::coding::Levels;
 use saker_http::Method;
-use saker_pipeline::{Exchange, Response};
+use saker_pipeline::{Exchange, Forwarding, Response};
 use std::rc::Rc;
 
 /// The response; `None`: look again.
@@ -65,7 +64,8 @@ pub async fn answer(
                 && !request.is_authenticated
                 && !request.key_base.is_of_client
                 && is_asked_as_it_is(exchange)
-                && is_as_listener_says(exchange)
+                && !exchange.cache.edits_choice_of_page
+                && cached_route::is_as_listener_says(&exchange.client)
             {
                 exchange.cache.cached_route = Some(Rc::new(CachedPageRoute {
                     cache: Rc::clone(cache),
@@ -74,6 +74,8 @@ pub async fn answer(
                     vary: request.rewrite_env.vary.clone(),
                     edits: request.rewrite_env.edits.clone(),
                     options,
+                    is_edited: request.is_edited,
+                    knows_proxies: exchange.client.forwarding != Forwarding::Unknown,
                     stats: request.stats.clone(),
                 }));
             }
@@ -131,15 +133,4 @@ fn is_asked_as_it_is(exchange: &Exchange) -> bool {
         .position(|byte| *byte == b'?')
         .and_then(|at| target.get(at + 1..));
     asked == exchange.query.as_deref() && exchange.log.trace.is_none()
-}
-
-/// True if the connection is what its listener implies. The route cache is per listener, which is
-/// not enough where a proxy in front names scheme and port for each client.
-fn is_as_listener_says(exchange: &Exchange) -> bool {
-    let client = &exchange.client;
-    let port = match &*client.listener {
-        Address::Tcp(address) => address.port(),
-        Address::Unix(_) => 0,
-    };
-    client.secure == client.tls && client.local.port() == port
 }

@@ -153,6 +153,10 @@ fn begin(
     incoming: &mut IncomingState,
 ) -> Option<CacheRequest> {
     let settings = cache.settings.of(&exchange.routing.settings.cache);
+    if !exchange.cache.environment_tests.is_empty() || exchange.environment.varies() {
+        // Variables that select variants or switch the cache off may be among them, or be missing.
+        exchange.depends_on_environment();
+    }
     let Some(mut request) = CacheRequest::of(exchange, settings, cache.store.purge_seq()) else {
         let excluded = Refusal::new("excluded", "its URL is excluded");
         let routing = &exchange.routing;

@@ -3,7 +3,10 @@
 //!
 //! Called by: the modules about the page cache. Out of scope: origins that misbehave.
 
-use crate::harness::{self, ApacheSite};
+use crate::{
+    harness::{self, ApacheSite},
+    http3_client, tls_site,
+};
 use saker_testkit::{Saker, TempDir, free_port};
 use std::{
     io::{Read, Write},
@@ -153,19 +156,45 @@ pub enum Cached {
     Apache(ApacheSite),
 }
 
+/// Lines of a native configuration.
+#[derive(Default)]
+pub struct NativeParts<'p> {
+    /// In the listener without TLS.
+    pub listener: &'p str,
+    /// In the route to the origin.
+    pub route: &'p str,
+    /// In `[site.cache]`.
+    pub cache: &'p str,
+    /// In `[site.tls]`.
+    pub tls: &'p str,
+}
+
 impl Cached {
     /// Native: `cache` stands in `[site.cache]`.
     pub fn native(name: &str, origin: &Origin, cache: &str) -> Cached {
+        let parts = NativeParts {
+            cache,
+            ..NativeParts::default()
+        };
+        Cached::native_with(crate::operate::folder(name), origin, &parts)
+    }
+
+    /// Native, with more of the configuration.
+    pub fn native_with(dir: TempDir, origin: &Origin, parts: &NativeParts<'_>) -> Cached {
         let plain = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
         let more = format!(
-            "[[listener]]\naddress = \"{plain}\"\n[[upstream]]\nname = \"app\"\nservers = [\"http://{}\"]\n",
-            origin.address
+            "[[listener]]\naddress = \"{plain}\"\n{}\n[[upstream]]\nname = \"app\"\nservers = [\"http://{}\"]\n",
+            parts.listener, origin.address
         );
         let site = format!(
-            "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n[site.cache]\nenabled = true\n{cache}"
+            "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n{}\n[site.cache]\nenabled = true\n{}",
+            parts.route, parts.cache
         );
+        let text = http3_client::site::configuration(&more, &site)
+            .replace("[site.tls]\n", &format!("[site.tls]\n{}\n", parts.tls));
+        tls_site::certificate(&dir, "site", "localhost");
         Cached::Native {
-            saker: harness::native(crate::operate::folder(name), &more, &site),
+            saker: crate::operate::start_in(dir, &text),
             plain,
         }
     }

@@ -29,6 +29,7 @@ mod form_sessions;
 mod hostile_files;
 mod http2_floods;
 mod http3_floods;
+mod kept_pages;
 mod login_guesses;
 mod native_log_in;
 mod nginx_caches;

@@ -90,7 +90,8 @@ pub fn remember(
     }
     let key = Key {
         listener: &exchange.client.listener,
-        host: view.known(KnownField::Host).unwrap_or_default(),
+        // Rules may have edited it since; later requests come with the one that they received.
+        host: exchange.head.host_before_edits().unwrap_or_default(),
         path: without_query(view.target()),
         kind: RouteKind::Read,
     };
