@@ -16,7 +16,7 @@ use crate::{
     webdav,
     worker::ApacheRules,
 };
-use saker_ap_expr::{Evaluation, StringExpression};
+use saker_ap_expr::{Evaluation, LimitReached, StringExpression};
 use saker_apache_model::{
     host::Host,
     modules::{alias, userdir::Place},
@@ -67,7 +67,7 @@ impl ApacheRules {
             &mut self.memo.borrow_mut(),
             host,
             local,
-            &exchange.path,
+            exchange,
             &mut captures,
         );
         for (name, value) in &captures {
@@ -267,7 +267,7 @@ fn by_alias(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<a
     let mut of_section = None;
     for section in host.locations.iter().rev() {
         let alias = &section.local.alias;
-        if alias.mappings.is_empty() || !section.is_for_path(&exchange.path) {
+        if alias.mappings.is_empty() || !walk::is_for_path(exchange, section, &exchange.path) {
             continue;
         }
         let name = match &section.matcher {
@@ -280,14 +280,26 @@ fn by_alias(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<a
                 exchange.environment.set_known(name.as_bytes(), &value);
             }
         }
-        of_section = alias.map(&exchange.path, name, |expression| {
+        let mapped = alias.map(&exchange.path, name, |expression| {
             evaluated(exchange, host, watcher, expression)
         });
+        of_section = unless_given_up(exchange, mapped);
         if of_section.is_some() {
             break;
         }
     }
-    of_section.or_else(|| host.defaults.alias.map(&exchange.path, None, |_| None))
+    of_section.or_else(|| {
+        let mapped = host.defaults.alias.map(&exchange.path, None, |_| None);
+        unless_given_up(exchange, mapped)
+    })
+}
+
+/// Where a pattern was given up, the request ends with an error.
+fn unless_given_up<T>(exchange: &Exchange, found: Result<Option<T>, LimitReached>) -> Option<T> {
+    found.unwrap_or_else(|_| {
+        exchange.budget().work().give_up();
+        None
+    })
 }
 
 /// The path that an expression gives; `None` unless it is absolute.
