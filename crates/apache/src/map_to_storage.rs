@@ -18,6 +18,7 @@ use crate::{
 };
 use saker_ap_expr::{Evaluation, LimitReached, StringExpression};
 use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
     modules::{alias, userdir::Place},
 };
@@ -171,6 +172,15 @@ fn native_walk(exchange: &Exchange, memo: &mut Memo, base: &Arc<Settings>) -> (u
         symlinks: base.files.symlinks,
     };
     (number, native)
+}
+
+/// Returns true where a `.htaccess` file of a native site has a say.
+pub fn is_ruled(rules: &ApacheRules, exchange: &Exchange, local: &Arc<DirConfig>) -> bool {
+    let Some(base) = peek(exchange).and_then(|state| state.base.clone()) else {
+        return true;
+    };
+    let (_, native) = native_walk(exchange, &mut rules.memo.borrow_mut(), &base);
+    !Arc::ptr_eq(&native.local, local)
 }
 
 /// The part of a file name below the root of a native site.

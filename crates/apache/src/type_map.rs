@@ -28,6 +28,12 @@ use std::{os::unix::fs::FileExt, path::Path};
 /// Larger maps are no maps.
 const BYTES_MAX: u64 = 256 << 10;
 
+/// Returns true for a file that has nothing behind its name, unless `AcceptPathInfo` allows for that.
+pub fn is_map(exchange: &Exchange, local: &DirConfig) -> bool {
+    let is_file = peek(exchange).is_some_and(|own| own.kind == Some(Kind::File));
+    is_file && (exchange.routing.path_info.is_empty() || local.core.accept_path_info == Some(true))
+}
+
 /// Chooses a variant, with which everything begins again.
 pub fn answer(
     exchange: &mut Exchange,

@@ -270,9 +270,7 @@ impl Walker<'_> {
     fn file(&mut self, mut local: Arc<DirConfig>, filename: &[u8]) -> Arc<DirConfig> {
         let with_slash = [filename, b"/"].concat();
         let sections = self.host.directories.iter();
-        for section in sections
-            .filter(|section| is_by_name(section, &with_slash))
-        {
+        for section in sections.filter(|section| is_by_name(section, &with_slash)) {
             local = self.memo.over(&local, &section.local);
         }
         local

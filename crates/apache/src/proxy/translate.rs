@@ -130,7 +130,9 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) -> Option<Verdic
 /// the sections did: dot segments remove something else if `%2F` separates segments.
 fn is_ambiguous(target: &[u8]) -> bool {
     let end = target.iter().position(|byte| *byte == b'?');
-    let path = target.get(..end.unwrap_or(target.len())).unwrap_or_default();
+    let path = target
+        .get(..end.unwrap_or(target.len()))
+        .unwrap_or_default();
     has_encoded_slash(path) && has_dot_segments(path)
 }
 
