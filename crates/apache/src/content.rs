@@ -101,14 +101,7 @@ fn by_handler(
         return Some(form::answer(rules, exchange, host, local, handler));
     }
     match name {
-        "type-map" if type_map::is_map(exchange, local) => {
-            Some(type_map::answer(exchange, host, watcher, local))
-        }
-        // What is no file is not there, whatever its handler.
-        "type-map" => {
-            exchange.routing.handler = None;
-            None
-        }
+        "type-map" => Some(type_map::answer(exchange, host, watcher, local)),
         "balancer-manager" if !host.is_native => Some(balancer_manager::answer(exchange, host)),
         "reflector" => Some(Verdict::Answer(reflector::answer(
             exchange,

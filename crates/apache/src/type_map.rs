@@ -29,7 +29,7 @@ use std::{os::unix::fs::FileExt, path::Path};
 const BYTES_MAX: u64 = 256 << 10;
 
 /// Returns true for a file that has nothing behind its name, unless `AcceptPathInfo` allows for that.
-pub fn is_map(exchange: &Exchange, local: &DirConfig) -> bool {
+fn is_map(exchange: &Exchange, local: &DirConfig) -> bool {
     let is_file = peek(exchange).is_some_and(|own| own.kind == Some(Kind::File));
     is_file && (exchange.routing.path_info.is_empty() || local.core.accept_path_info == Some(true))
 }
@@ -42,6 +42,9 @@ pub fn answer(
     local: &DirConfig,
 ) -> Verdict {
     exchange.depends_on_request();
+    if !is_map(exchange, local) {
+        return Verdict::Answer(Response::new(Status::NOT_FOUND));
+    }
     // RFC 2295 section 8.1: what a map leads to is no map itself.
     if exchange.routing.redirects > 0
         && peek(exchange).is_some_and(|own| !own.negotiated.is_empty())

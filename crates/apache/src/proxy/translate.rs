@@ -115,7 +115,9 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) -> Option<Verdic
     let Some((Some(proxied), flags)) = found else {
         return None;
     };
-    if (flags.nocanon || flags.is_encoded) && is_ambiguous(&self::raw(exchange)) {
+    // A servlet's path goes on without what it was resolved from.
+    let is_as_sent = flags.nocanon || flags.is_encoded && !flags.is_servlet;
+    if is_as_sent && is_ambiguous(&self::raw(exchange)) {
         return Some(Verdict::Answer(Response::new(Status::BAD_REQUEST)));
     }
     if flags.is_servlet {
