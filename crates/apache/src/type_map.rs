@@ -28,12 +28,6 @@ use std::{os::unix::fs::FileExt, path::Path};
 /// Larger maps are no maps.
 const BYTES_MAX: u64 = 256 << 10;
 
-/// Returns true for a file that has nothing behind its name, unless `AcceptPathInfo` allows for that.
-fn is_map(exchange: &Exchange, local: &DirConfig) -> bool {
-    let is_file = peek(exchange).is_some_and(|own| own.kind == Some(Kind::File));
-    is_file && (exchange.routing.path_info.is_empty() || local.core.accept_path_info == Some(true))
-}
-
 /// Chooses a variant, with which everything begins again.
 pub fn answer(
     exchange: &mut Exchange,
@@ -42,7 +36,8 @@ pub fn answer(
     local: &DirConfig,
 ) -> Verdict {
     exchange.depends_on_request();
-    if !is_map(exchange, local) {
+    let is_there = peek(exchange).is_some_and(|own| own.kind == Some(Kind::File));
+    if !is_there {
         return Verdict::Answer(Response::new(Status::NOT_FOUND));
     }
     // RFC 2295 section 8.1: what a map leads to is no map itself.
@@ -86,17 +81,7 @@ pub fn answer(
                 };
                 return Verdict::Answer(inline(exchange, host, &variant, body, vary));
             }
-            let path = match variant.name.first() {
-                Some(b'/') => variant.name.clone(),
-                _ => {
-                    let end = exchange
-                        .path
-                        .iter()
-                        .rposition(|byte| *byte == b'/')
-                        .map_or(0, |at| at + 1);
-                    [exchange.path.get(..end).unwrap_or_default(), &variant.name].concat()
-                }
-            };
+            let path = path_of(exchange, &variant);
             let mut lines = lines(exchange, variant, vary);
             // Transparent negotiation needs a URL for each variant (RFC 2295).
             lines.retain(|(name, _)| {
@@ -107,6 +92,18 @@ pub fn answer(
             Verdict::Restart
         }
     }
+}
+
+/// The path of a variant; what is behind the map's name is behind the variant's.
+fn path_of(exchange: &Exchange, variant: &Variant) -> Vec<u8> {
+    if variant.name.starts_with(b"/") {
+        return variant.name.clone();
+    }
+    let behind = exchange.routing.path_info.as_slice();
+    let map = exchange.path.strip_suffix(behind).unwrap_or(&exchange.path);
+    let slash = map.iter().rposition(|byte| *byte == b'/');
+    let folder = map.get(..slash.map_or(0, |at| at + 1)).unwrap_or_default();
+    [folder, &variant.name, behind].concat()
 }
 
 /// The size of a file of the directory; 0: there is none.

@@ -117,7 +117,7 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) -> Option<Verdic
     };
     // A servlet's path goes on without what it was resolved from.
     let is_as_sent = flags.nocanon || flags.is_encoded && !flags.is_servlet;
-    if is_as_sent && is_ambiguous(&self::raw(exchange)) {
+    if is_as_sent && is_ambiguous(&raw) {
         return Some(Verdict::Answer(Response::new(Status::BAD_REQUEST)));
     }
     if flags.is_servlet {

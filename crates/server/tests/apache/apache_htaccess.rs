@@ -238,7 +238,7 @@ fn files_that_conditions_ask_for() {
     ] {
         let text = format!(
             "<IfFile \"{flag}\">\n    ForceType text/x-there\n</IfFile>\n\
-             <IfFile \"!{flag}\">\n    ForceType text/x-missing\n</IfFile>\n"
+             <IfFile !{flag}>\n    ForceType text/x-missing\n</IfFile>\n"
         );
         let file = site
             .dir
