@@ -205,13 +205,23 @@ fn read(
     if let Err(error) = found.file.read_exact_at(&mut text, 0) {
         return Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{shown}: {error}"));
     }
-    let _defaults = apache.pattern_options.in_force();
-    let bounded = PatternsBounded::to(PATTERNS_WEIGHT_MAX);
     let files = WatchedFiles {
         watcher,
         stamps: RefCell::new(stamps),
     };
-    let outcome = match parse_htaccess(&text, &shown, &apache.environment, permission, &files) {
+    parsed(apache, folder, &shown, permission, (&text, &files))
+}
+
+fn parsed(
+    apache: &Apache,
+    folder: &[u8],
+    shown: &str,
+    permission: &Permission,
+    (text, files): (&[u8], &dyn Files),
+) -> Outcome {
+    let _defaults = apache.pattern_options.in_force();
+    let bounded = PatternsBounded::to(PATTERNS_WEIGHT_MAX);
+    let outcome = match parse_htaccess(text, shown, &apache.environment, permission, files) {
         Ok(parsed) => settings(apache, folder, &parsed.tree.nodes),
         Err(error) => broken(&error),
     };

@@ -304,7 +304,7 @@ fn by_alias(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<a
     })
 }
 
-/// Where a pattern was given up, the request ends with an error.
+/// The request ends with an error if a pattern was given up.
 fn unless_given_up<T>(exchange: &Exchange, found: Result<Option<T>, LimitReached>) -> Option<T> {
     found.unwrap_or_else(|_| {
         exchange.budget().work().give_up();

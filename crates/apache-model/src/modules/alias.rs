@@ -674,6 +674,6 @@ mod tests {
             answer.location.as_deref(),
             Some(&b"https://x/new/a%20b?q=1"[..])
         );
-        assert_eq!(redirect.answer(b"/older", None), None);
+        assert_eq!(redirect.answer(b"/older", None), Ok(None));
     }
 }

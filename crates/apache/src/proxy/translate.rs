@@ -14,7 +14,7 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{
-    dir_config::DirConfig,
+    dir_config::{DirConfig, Section},
     host::Host,
     matcher::Matcher,
     proxy::pass::{From, Pass, Passed, Paths, servlet_path},
@@ -54,19 +54,7 @@ pub fn translate(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
 }
 
 fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) -> Option<Verdict> {
-    let sections = host
-        .locations
-        .iter()
-        .rev()
-        .filter(|section| section.local.proxy.pass().is_some());
-    let section = sections.into_iter().find(|section| {
-        let path = if is_encoded {
-            path_of(exchange)
-        } else {
-            &exchange.path
-        };
-        walk::is_for_path(exchange, section, path)
-    });
+    let section = section(exchange, host, is_encoded);
     if section.is_none() && host.proxy.passes.is_empty() || is_kept(exchange, host) {
         return None;
     }
@@ -126,6 +114,20 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) -> Option<Verdic
     }
     state(exchange).proxied = Some(Box::new(proxied));
     None
+}
+
+/// The innermost `<Location>` with a ProxyPass.
+fn section<'h>(exchange: &Exchange, host: &'h Host, is_encoded: bool) -> Option<&'h Section> {
+    let path = if is_encoded {
+        path_of(exchange)
+    } else {
+        &exchange.path
+    };
+    let mut sections = host.locations.iter().rev();
+    let found = sections.find(|section| {
+        section.local.proxy.pass().is_some() && walk::is_for_path(exchange, section, path)
+    });
+    found.map(|section| &**section)
 }
 
 /// True for a path that is passed on as it was sent, and that a backend may read as another one than
