@@ -669,7 +669,8 @@ mod tests {
             expression: None,
             status: 301,
         };
-        let answer = redirect.answer(b"/old/a b", Some(b"q=1")).unwrap();
+        let answer = redirect.answer(b"/old/a b", Some(b"q=1"));
+        let answer = answer.unwrap().unwrap();
         assert_eq!(
             answer.location.as_deref(),
             Some(&b"https://x/new/a%20b?q=1"[..])
