@@ -121,12 +121,12 @@ fn open(exchange: &mut Exchange, rule: &SignedUrls, rest: Option<Vec<u8>>) {
 }
 
 fn triggered(exchange: &mut Exchange, abuse: &Abuse, rule: &Trigger) -> Verdict {
-    let is = |patterns: &[saker_config::model::PathPattern]| {
-        patterns
-            .iter()
-            .any(|pattern| pattern.captures(&exchange.path).is_some())
+    // A pattern that is given up makes no page of it, but a file that needs one.
+    let is = |patterns: &[saker_config::model::PathPattern], given_up: bool| {
+        let mut patterns = patterns.iter();
+        patterns.any(|pattern| pattern.is_match(&exchange.path).unwrap_or(given_up))
     };
-    let (is_page, is_file) = (is(&rule.pages), is(&rule.files));
+    let (is_page, is_file) = (is(&rule.pages, false), is(&rule.files, true));
     if !is_page && !is_file {
         return Verdict::Pass;
     }

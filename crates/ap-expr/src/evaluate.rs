@@ -151,7 +151,7 @@ impl<'f> Walk<'_, 'f> {
         Ok(comparison.relation.holds(order))
     }
 
-    /// Runs a pattern; one that hits its limit does not match.
+    /// Runs a pattern. One that hits its limit does not match, and the request's work ends.
     fn matches(&mut self, subject: &[u8], pattern: &Pattern) -> bool {
         if pattern.groups() == 0 {
             return self.is_match(pattern, subject);

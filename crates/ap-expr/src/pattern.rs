@@ -28,7 +28,7 @@ use std::{
 pub const SPANS: usize = 10;
 
 /// Calls of the matcher's inner function, for one subject.
-const MATCH_LIMIT: u32 = 500_000;
+const MATCH_LIMIT: u32 = 2_500_000;
 /// Nested backtracking points of the interpreter.
 const DEPTH_LIMIT: u32 = 50_000;
 /// Memory limit of the interpreter.
@@ -202,8 +202,8 @@ pub struct PatternError {
     pub message: String,
 }
 
-/// The match was given up: it would have taken too long, or too much memory. httpd counts that as
-/// "no match".
+/// The match was given up: it would have taken too long, or too much memory. That is not "no match":
+/// a client that sends a long text would get past a rule that denies. The request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitReached;
 

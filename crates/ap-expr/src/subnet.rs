@@ -35,6 +35,50 @@ impl Subnet {
         }
     }
 
+    /// The IPv4 network, if it is one that is written as IPv6 (`::ffff:10.0.0.0/104`), which no client
+    /// would ever be in otherwise.
+    pub fn canonical(self) -> Subnet {
+        const MAPPED: u128 = 0xffff;
+        match self {
+            Subnet::V6 { network, mask }
+                if network >> 32 == MAPPED && mask >> 32 == u128::MAX >> 32 =>
+            {
+                Subnet::V4 {
+                    network: network as u32,
+                    mask: mask as u32,
+                }
+            }
+            subnet => subnet,
+        }
+    }
+
+    /// Parses an address or a block of addresses (`10.0.0.0/8`, and `0.0.0.0/0` for all). Bits behind
+    /// the prefix mean nothing.
+    pub fn parse_block(text: &str) -> Option<Subnet> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse::<u32>().ok()?)),
+            None => (text, None),
+        };
+        Some(match address.parse::<IpAddr>().ok()? {
+            IpAddr::V4(address) => {
+                let bits = 32_u32.checked_sub(prefix.unwrap_or(32))?;
+                let mask = u32::MAX.checked_shl(bits).unwrap_or(0);
+                let network = address.to_bits() & mask;
+                Subnet::V4 { network, mask }
+            }
+            IpAddr::V6(address) => {
+                let bits = 128_u32.checked_sub(prefix.unwrap_or(128))?;
+                let mask = u128::MAX.checked_shl(bits).unwrap_or(0);
+                let network = address.to_bits() & mask;
+                Subnet::V6 { network, mask }.canonical()
+            }
+        })
+    }
+
+    /// Parses a network as Apache's directives have it.
+    ///
+    /// # Errors
+    /// It is none.
     pub fn parse(text: &[u8]) -> Result<Subnet, SubnetError> {
         let text = std::str::from_utf8(text).map_err(|_| SubnetError)?;
         let (address, mask) = text
@@ -102,10 +146,11 @@ fn v4(address: Ipv4Addr, mask: &str) -> Result<Subnet, SubnetError> {
 
 fn v6(address: Ipv6Addr, mask: Option<&str>) -> Result<Subnet, SubnetError> {
     let mask = prefix(mask.map_or(Ok(128), |mask| bits(mask, 128))?, 128);
-    Ok(Subnet::V6 {
+    let subnet = Subnet::V6 {
         network: address.to_bits() & mask,
         mask,
-    })
+    };
+    Ok(subnet.canonical())
 }
 
 fn bits(text: &str, max: u32) -> Result<u32, SubnetError> {
@@ -132,7 +177,7 @@ mod tests {
 
     #[test]
     fn cases() {
-        let cases: [(&str, &str, bool); 18] = [
+        let cases: [(&str, &str, bool); 23] = [
             ("10.1.2.3", "10.1.2.3", true),
             ("10.1.2.3", "10.1.2.4", false),
             ("10.1", "10.1.200.4", true),
@@ -150,6 +195,11 @@ mod tests {
             ("::1", "::2", false),
             ("10.0.0.0/8", "::ffff:10.1.1.1", true),
             ("10.0.0.0/8", "::1", false),
+            ("::ffff:10.1.1.1", "10.1.1.1", true),
+            ("::ffff:10.1.1.1", "10.1.1.2", false),
+            ("::ffff:10.0.0.0/104", "10.1.1.1", true),
+            ("::ffff:10.0.0.0/104", "11.1.1.1", false),
+            ("::ffff:a00:1/96", "192.0.2.1", true),
             ("2001:db8::/32", "10.0.0.1", false),
         ];
         for (network, address, contains) in cases {
@@ -159,6 +209,24 @@ mod tests {
                 contains,
                 "{network:?} {address}"
             );
+        }
+    }
+
+    #[test]
+    fn blocks() {
+        for (block, inside, outside) in [
+            ("0.0.0.0/0", "203.0.113.9", "::1"),
+            ("::/0", "2001:db8::1", "10.0.0.1"),
+            ("10.9.9.9/8", "10.1.1.1", "11.1.1.1"),
+            ("::ffff:10.0.0.0/104", "10.1.1.1", "11.1.1.1"),
+            ("2001:db8::1", "2001:db8::1", "2001:db8::2"),
+        ] {
+            let network = Subnet::parse_block(block).expect(block);
+            assert!(network.contains(inside.parse().unwrap()), "{block}");
+            assert!(!network.contains(outside.parse().unwrap()), "{block}");
+        }
+        for text in ["10.1", "10.0.0.0/33", "::/129", "x", "10.0.0.0/"] {
+            assert_eq!(Subnet::parse_block(text), None, "{text}");
         }
     }
 

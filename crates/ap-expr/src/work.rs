@@ -1,7 +1,8 @@
 //! The budget of expressions, rewrite rules, and text edits for one request, in steps and in bytes.
 //!
 //! Called by: everything that runs patterns or generates text on behalf of rules that an
-//! `.htaccess` author writes. A limit, once reached, stays reached until the request ends.
+//! `.htaccess` author writes. A limit, once reached, stays reached until the request ends; a pattern
+//! that is given up is such a limit, because rules that deny may depend on it.
 //! Caveat: a step stands for about five microseconds; slow patterns are charged by the clock, up to
 //! the cost of an aborted pattern, so that a stalling machine fails no request.
 //! Out of scope: the consequence; the pipeline answers 500 and logs the limit.
@@ -29,6 +30,8 @@ pub enum WorkLimit {
     Steps,
     /// [`TEXT_BYTES_MAX`].
     TextBytes,
+    /// A pattern was given up.
+    Pattern,
 }
 
 impl WorkLimit {
@@ -38,6 +41,9 @@ impl WorkLimit {
             WorkLimit::Steps => "rules and edits took more than 400000 steps (STEPS_MAX)",
             WorkLimit::TextBytes => {
                 "rules and edits made more than 16 MiB of text (TEXT_BYTES_MAX)"
+            }
+            WorkLimit::Pattern => {
+                "a pattern took more than 2500000 steps, or too much memory, for its subject (MATCH_LIMIT)"
             }
         }
     }
@@ -109,8 +115,25 @@ impl Work {
         );
     }
 
+    /// A pattern was given up outside of here.
+    pub fn give_up(&self) {
+        self.reached(WorkLimit::Pattern);
+    }
+
     /// The first match at `start` or after. Nothing matches once a limit is reached.
     pub fn captures_at(
+        &self,
+        pattern: &Pattern,
+        subject: &[u8],
+        start: usize,
+    ) -> Result<Option<Spans>, LimitReached> {
+        self.captures_in_content(pattern, subject, start)
+            .inspect_err(|_| self.give_up())
+    }
+
+    /// Like [`Work::captures_at`], for edits of content, which decide about nothing: a pattern that is
+    /// given up costs its steps and edits nothing more.
+    pub fn captures_in_content(
         &self,
         pattern: &Pattern,
         subject: &[u8],
@@ -135,7 +158,7 @@ impl Work {
         let begun = Instant::now();
         let found = pattern.is_match(subject);
         self.steps(pattern_steps(begun.elapsed(), found.is_err()));
-        found
+        found.inspect_err(|_| self.give_up())
     }
 
     fn reached(&self, limit: WorkLimit) {
@@ -190,7 +213,7 @@ mod tests {
         let subject = [b"a".repeat(4000), b"!".to_vec()].concat();
         let mut tried = 0;
         while !work.is_exhausted() {
-            assert!(work.captures_at(&pattern, &subject, 0).is_err());
+            assert!(work.captures_in_content(&pattern, &subject, 0).is_err());
             tried += 1;
         }
         assert_eq!(tried, STEPS_MAX / PATTERN_STEPS_MAX + 1);
@@ -198,6 +221,18 @@ mod tests {
             work.is_match(&pattern, b"a").is_err(),
             "nothing matches any more"
         );
+    }
+
+    #[test]
+    fn a_decision_by_a_pattern_that_is_given_up_is_none() {
+        let pattern = Pattern::compile("(a+)+$", PatternOptions::HTTPD).unwrap();
+        let subject = [b"a".repeat(4000), b"!".to_vec()].concat();
+        let work = Work::default();
+        assert!(work.captures_at(&pattern, &subject, 0).is_err());
+        assert_eq!(work.limit(), Some(WorkLimit::Pattern));
+        let work = Work::default();
+        assert!(work.is_match(&pattern, &subject).is_err());
+        assert_eq!(work.limit(), Some(WorkLimit::Pattern));
     }
 
     #[test]

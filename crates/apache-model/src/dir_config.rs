@@ -54,7 +54,7 @@ use crate::{
     },
     reading::{Reading, said},
 };
-use saker_ap_expr::Expression;
+use saker_ap_expr::{Expression, LimitReached};
 use saker_apache_syntax::Node;
 use saker_config::model::Origin;
 use std::sync::Arc;
@@ -187,7 +187,10 @@ impl Section {
     }
 
     /// Returns whether a `<Directory>` is for a folder. `folder` begins and ends with a slash.
-    pub fn is_for_folder(&self, folder: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// The pattern was given up.
+    pub fn is_for_folder(&self, folder: &[u8]) -> Result<bool, LimitReached> {
         let bare = folder.strip_suffix(b"/").unwrap_or(folder);
         match &self.matcher {
             Matcher::Exact(path) | Matcher::Wild(path) if path.ends_with(b"/") => {
@@ -199,15 +202,21 @@ impl Section {
     }
 
     /// Returns whether a `<Location>` is for a decoded path.
-    pub fn is_for_path(&self, path: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// The pattern was given up.
+    pub fn is_for_path(&self, path: &[u8]) -> Result<bool, LimitReached> {
         match &self.matcher {
-            Matcher::Exact(prefix) => prefix_length(path, prefix).is_some(),
+            Matcher::Exact(prefix) => Ok(prefix_length(path, prefix).is_some()),
             Matcher::Wild(_) | Matcher::Pattern(_) => self.matcher.is(path),
         }
     }
 
     /// Returns whether a `<Files>` is for the last component of a path.
-    pub fn is_for_name(&self, name: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// The pattern was given up.
+    pub fn is_for_name(&self, name: &[u8]) -> Result<bool, LimitReached> {
         self.matcher.is(name)
     }
 

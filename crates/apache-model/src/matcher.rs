@@ -3,7 +3,7 @@
 //! Called by: sections, with a folder, a path, or the last component of one.
 //! Caveat: a wildcard never matches a slash.
 
-use saker_ap_expr::{GlobOptions, Pattern, glob_matches};
+use saker_ap_expr::{GlobOptions, LimitReached, Pattern, glob_matches};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -29,8 +29,12 @@ impl Matcher {
         matches!(self, Matcher::Pattern(_))
     }
 
-    pub fn is(&self, subject: &[u8]) -> bool {
-        match self {
+    /// Returns whether the subject has the name.
+    ///
+    /// # Errors
+    /// The pattern was given up.
+    pub fn is(&self, subject: &[u8]) -> Result<bool, LimitReached> {
+        Ok(match self {
             Matcher::Exact(text) => **text == *subject,
             Matcher::Wild(glob) => glob_matches(
                 glob,
@@ -40,7 +44,7 @@ impl Matcher {
                     ..GlobOptions::default()
                 },
             ),
-            Matcher::Pattern(pattern) => pattern.is_match(subject).unwrap_or(false),
-        }
+            Matcher::Pattern(pattern) => pattern.is_match(subject)?,
+        })
     }
 }

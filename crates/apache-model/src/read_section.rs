@@ -243,6 +243,7 @@ pub fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, St
                 .as_os_str()
                 .as_bytes(),
         ),
+        _ if node.is("<Files") => without_detours(text)?,
         _ => text.clone(),
     };
     let is_root = text.iter().all(|byte| *byte == b'/');
@@ -252,4 +253,68 @@ pub fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, St
         &text
     };
     Ok(Matcher::of_text(bare))
+}
+
+/// The name of a `<Files>` without `.` and empty segments, and without those that `..` takes back, as
+/// in Apache.
+///
+/// # Errors
+/// It leads out of the folder, so that no file has it.
+fn without_detours(text: &[u8]) -> Result<Vec<u8>, String> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut ends_with_slash = false;
+    for segment in text.split_inclusive(|byte| *byte == b'/') {
+        let name = segment.strip_suffix(b"/").unwrap_or(segment);
+        match name {
+            b"" | b"." => continue,
+            b".." => {
+                if kept.pop().is_none() {
+                    return Err(format!(
+                        "'{}' is outside of every folder",
+                        String::from_utf8_lossy(text)
+                    ));
+                }
+                ends_with_slash = !kept.is_empty();
+            }
+            name => {
+                kept.push(name);
+                ends_with_slash = segment.len() > name.len();
+            }
+        }
+    }
+    let start: &[u8] = if text.starts_with(b"/") { b"/" } else { b"" };
+    let end: &[u8] = if ends_with_slash { b"/" } else { b"" };
+    Ok([start, &kept.join(&b'/'), end].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_have_one_spelling() {
+        for (written, name) in [
+            ("a.txt", "a.txt"),
+            ("./a.txt", "a.txt"),
+            (".//./a.txt", "a.txt"),
+            ("x/../a.txt", "a.txt"),
+            ("x/y/../../a.txt", "a.txt"),
+            ("./*.txt", "*.txt"),
+            ("*", "*"),
+            (".", ""),
+            (".htaccess", ".htaccess"),
+            ("..a", "..a"),
+            // As in Apache, these are the names of no files.
+            ("a.txt/", "a.txt/"),
+            ("a.txt/.", "a.txt/"),
+            ("//a.txt", "/a.txt"),
+            ("s/./a.txt", "s/a.txt"),
+        ] {
+            let found = without_detours(written.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8_lossy(&found), name, "{written}");
+        }
+        for written in ["..", "../a.txt", "./../a.txt", "x/../../a.txt", "/../a.txt"] {
+            assert!(without_detours(written.as_bytes()).is_err(), "{written}");
+        }
+    }
 }

@@ -55,7 +55,7 @@ const SETTERS: &[(&str, HostSet)] = &[
                 .to_ascii_lowercase()
                 .as_str()
             {
-                "on" => EncodedSlashes::Decode,
+                "on" => EncodedSlashes::DecodeAfterDots,
                 "off" => EncodedSlashes::Refuse,
                 "nodecode" => EncodedSlashes::Keep,
                 _ => return Err("AllowEncodedSlashes must be On, Off, or NoDecode".into()),

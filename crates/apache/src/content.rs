@@ -5,8 +5,8 @@
 
 use crate::{
     about_server::about_server, asis, balancer_manager, cgi, form_state::FormHandler, listing,
-    methods, modules::access::form, php, proxy::call, reflector, state::peek, type_map,
-    verdict::Verdict, webdav, worker::ApacheRules,
+    map_to_storage, methods, modules::access::form, php, proxy::call, reflector, state::peek,
+    type_map, verdict::Verdict, webdav, worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host};
 use saker_apache_syntax::options::INDEXES;
@@ -25,12 +25,13 @@ pub fn content(
     watcher: &Watcher,
     local: &Arc<DirConfig>,
 ) -> Verdict {
+    let is_proxied = peek(exchange).is_some_and(|state| state.proxied.is_some());
+    // mod_dav takes the place of every other handler; what a rule passes on is no file of ours.
+    if !is_proxied && webdav::takes(exchange) {
+        return Verdict::Pass;
+    }
     if let Some(verdict) = of_other_server(rules, exchange, host, local) {
         return verdict;
-    }
-    // mod_dav takes the place of every other handler.
-    if webdav::takes(exchange) {
-        return Verdict::Pass;
     }
     let is_lookup = peek(exchange).is_some_and(|state| state.is_subrequest && !state.is_answered);
     if exchange.routing.handler.as_deref() == Some("cgi-script") {
@@ -68,8 +69,11 @@ pub fn content(
         None if is_unlistable(exchange) || (!host.is_native && is_handled_folder(exchange)) => {
             Verdict::Answer(Response::new(Status::NOT_FOUND))
         }
-        // A native site's own listing, unless `.htaccess` describes another one.
-        None if is_listed(exchange, local) && host.is_native && !local.autoindex.is_said() => {
+        // A native site's own listing, which knows no rules for the names in it.
+        None if is_listed(exchange, local)
+            && host.is_native
+            && !map_to_storage::is_ruled(rules, exchange, local) =>
+        {
             Verdict::Pass
         }
         None if is_listed(exchange, local) => listing::begin(exchange, watcher, local),

@@ -21,7 +21,7 @@ use crate::{
     webdav,
     worker::ApacheRules,
 };
-use saker_ap_expr::{Evaluation, StringExpression};
+use saker_ap_expr::{Evaluation, LimitReached, StringExpression};
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Alias};
 use saker_content_filters::catalog;
 use saker_files::{Kind, Watcher};
@@ -302,7 +302,7 @@ pub fn location_redirect(
         return None;
     }
     let sections = host.locations.iter();
-    for section in sections.filter(|section| section.is_for_path(&exchange.path)) {
+    for section in sections.filter(|section| section.is_for_path(&exchange.path) == Ok(true)) {
         for (name, value) in section.named_captures(&exchange.path) {
             exchange.environment.set_known(name.as_bytes(), &value);
         }
@@ -325,7 +325,12 @@ fn redirect_of(
         let seen = RequestFacts::new(exchange, &state, host, watcher);
         expression.evaluate(&mut Evaluation::new(&seen)).ok()
     };
-    of_sections
-        .redirect(&exchange.path, exchange.query.as_deref(), evaluate)
-        .map(|redirected| redirect_with_query(exchange, host, redirected))
+    let redirected = of_sections.redirect(&exchange.path, exchange.query.as_deref(), evaluate);
+    match redirected {
+        Ok(redirected) => Some(redirect_with_query(exchange, host, redirected?)),
+        Err(LimitReached) => {
+            exchange.budget().work().give_up();
+            None
+        }
+    }
 }

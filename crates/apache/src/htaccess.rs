@@ -12,19 +12,25 @@ use saker_apache_model::{
     read_section::read_all,
     reading::{Place, Reading},
 };
-use saker_apache_syntax::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
+use saker_apache_syntax::{
+    FileKind, Files, Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess,
+};
 use saker_auth::Methods;
-use saker_files::{ChangeToken, Kind, LinkPolicy, ResolveError, Watcher, metadata, resolve};
+use saker_files::{
+    ChangeToken, Kind, LinkPolicy, ResolveError, Watcher, cached_stat, metadata, resolve,
+};
 use saker_http::Status;
 use saker_telemetry::{
     error_log::{self, LogContext},
     httpd_message, message,
 };
 use std::{
+    cell::RefCell,
     collections::HashMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
+    io,
     os::unix::{ffi::OsStrExt, fs::FileExt},
-    path::Path,
+    path::{Component, Path},
     sync::Arc,
 };
 
@@ -199,9 +205,23 @@ fn read(
     if let Err(error) = found.file.read_exact_at(&mut text, 0) {
         return Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{shown}: {error}"));
     }
+    let files = WatchedFiles {
+        watcher,
+        stamps: RefCell::new(stamps),
+    };
+    parsed(apache, folder, &shown, permission, (&text, &files))
+}
+
+fn parsed(
+    apache: &Apache,
+    folder: &[u8],
+    shown: &str,
+    permission: &Permission,
+    (text, files): (&[u8], &dyn Files),
+) -> Outcome {
     let _defaults = apache.pattern_options.in_force();
     let bounded = PatternsBounded::to(PATTERNS_WEIGHT_MAX);
-    let outcome = match parse_htaccess(&text, &shown, &apache.environment, permission, &OnDisk) {
+    let outcome = match parse_htaccess(text, shown, &apache.environment, permission, files) {
         Ok(parsed) => settings(apache, folder, &parsed.tree.nodes),
         Err(error) => broken(&error),
     };
@@ -211,6 +231,44 @@ fn read(
             format!("{shown}: its patterns are too large together (PATTERNS_WEIGHT_MAX)"),
         ),
         outcome => outcome,
+    }
+}
+
+/// The disk, with stamps of what was looked at there (`<IfFile>`): the outcome of reading a file
+/// depends on that as well.
+struct WatchedFiles<'w> {
+    watcher: &'w Watcher,
+    stamps: RefCell<&'w mut Vec<ChangeToken>>,
+}
+
+impl Files for WatchedFiles<'_> {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.stamps.borrow_mut().push(ChangeToken::until(0));
+        OnDisk.read(path)
+    }
+
+    fn kind(&self, path: &Path) -> Option<FileKind> {
+        let mut stamps = self.stamps.borrow_mut();
+        let bytes = path.as_os_str().as_bytes();
+        let has_detours = path
+            .components()
+            .any(|component| component == Component::ParentDir);
+        let Some(relative) = bytes.strip_prefix(b"/").filter(|_| !has_detours) else {
+            // Where links and `..` lead is for the kernel to say, each time anew.
+            stamps.push(ChangeToken::until(0));
+            return OnDisk.kind(path);
+        };
+        let root = Path::new("/");
+        let found = cached_stat(self.watcher, root, relative, LinkPolicy::Follow, *stamps);
+        Some(match found.ok()?.kind {
+            Kind::Directory => FileKind::Directory,
+            Kind::File | Kind::Other => FileKind::File,
+        })
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.stamps.borrow_mut().push(ChangeToken::until(0));
+        OnDisk.list(directory)
     }
 }
 

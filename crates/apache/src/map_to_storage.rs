@@ -16,8 +16,9 @@ use crate::{
     webdav,
     worker::ApacheRules,
 };
-use saker_ap_expr::{Evaluation, StringExpression};
+use saker_ap_expr::{Evaluation, LimitReached, StringExpression};
 use saker_apache_model::{
+    dir_config::DirConfig,
     host::Host,
     modules::{alias, userdir::Place},
 };
@@ -67,7 +68,7 @@ impl ApacheRules {
             &mut self.memo.borrow_mut(),
             host,
             local,
-            &exchange.path,
+            exchange,
             &mut captures,
         );
         for (name, value) in &captures {
@@ -173,6 +174,15 @@ fn native_walk(exchange: &Exchange, memo: &mut Memo, base: &Arc<Settings>) -> (u
     (number, native)
 }
 
+/// Returns true where a `.htaccess` file of a native site has a say.
+pub fn is_ruled(rules: &ApacheRules, exchange: &Exchange, local: &Arc<DirConfig>) -> bool {
+    let Some(base) = peek(exchange).and_then(|state| state.base.clone()) else {
+        return true;
+    };
+    let (_, native) = native_walk(exchange, &mut rules.memo.borrow_mut(), &base);
+    !Arc::ptr_eq(&native.local, local)
+}
+
 /// The part of a file name below the root of a native site.
 fn below_root<'f>(exchange: &Exchange, filename: &'f [u8]) -> Option<&'f [u8]> {
     peek(exchange)?.base.as_ref()?;
@@ -267,7 +277,7 @@ fn by_alias(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<a
     let mut of_section = None;
     for section in host.locations.iter().rev() {
         let alias = &section.local.alias;
-        if alias.mappings.is_empty() || !section.is_for_path(&exchange.path) {
+        if alias.mappings.is_empty() || !walk::is_for_path(exchange, section, &exchange.path) {
             continue;
         }
         let name = match &section.matcher {
@@ -280,14 +290,26 @@ fn by_alias(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<a
                 exchange.environment.set_known(name.as_bytes(), &value);
             }
         }
-        of_section = alias.map(&exchange.path, name, |expression| {
+        let mapped = alias.map(&exchange.path, name, |expression| {
             evaluated(exchange, host, watcher, expression)
         });
+        of_section = unless_given_up(exchange, mapped);
         if of_section.is_some() {
             break;
         }
     }
-    of_section.or_else(|| host.defaults.alias.map(&exchange.path, None, |_| None))
+    of_section.or_else(|| {
+        let mapped = host.defaults.alias.map(&exchange.path, None, |_| None);
+        unless_given_up(exchange, mapped)
+    })
+}
+
+/// The request ends with an error if a pattern was given up.
+fn unless_given_up<T>(exchange: &Exchange, found: Result<Option<T>, LimitReached>) -> Option<T> {
+    found.unwrap_or_else(|_| {
+        exchange.budget().work().give_up();
+        None
+    })
 }
 
 /// The path that an expression gives; `None` unless it is absolute.

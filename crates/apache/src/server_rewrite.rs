@@ -20,6 +20,7 @@ use crate::{
     walk,
     worker::ApacheRules,
 };
+use saker_ap_expr::LimitReached;
 use saker_apache_model::{
     dir_config::DirConfig,
     host::Host,
@@ -64,7 +65,7 @@ impl ApacheRules {
                 &mut self.memo.borrow_mut(),
                 &host,
                 Arc::clone(&host.defaults),
-                &exchange.path,
+                exchange,
                 &mut Vec::new(),
             );
             log_debug::translated(exchange, &host, &self.watcher, &local);
@@ -131,7 +132,9 @@ impl ApacheRules {
         if state(exchange).translated.is_some() || state(exchange).proxied.is_some() {
             return Verdict::Pass;
         }
-        translate::translate(exchange, host);
+        if let Some(refused) = translate::translate(exchange, host) {
+            return refused;
+        }
         if state(exchange).proxied.is_none() {
             remote::express(self, exchange, host);
         }
@@ -141,12 +144,11 @@ impl ApacheRules {
         if let Some(redirected) = fixups::location_redirect(exchange, host, &self.watcher) {
             return redirected;
         }
-        if let Some(redirected) =
-            host.defaults
-                .alias
-                .redirect(&exchange.path, exchange.query.as_deref(), |_| None)
-        {
-            return redirect_with_query(exchange, host, redirected);
+        let alias = &host.defaults.alias;
+        match alias.redirect(&exchange.path, exchange.query.as_deref(), |_| None) {
+            Ok(Some(redirected)) => return redirect_with_query(exchange, host, redirected),
+            Ok(None) => {}
+            Err(LimitReached) => exchange.budget().work().give_up(),
         }
         match homes::place(exchange, host, &self.watcher) {
             Some(Place::Redirect(location)) => redirect(
@@ -221,8 +223,10 @@ impl ApacheRules {
                 return Some(verdict);
             }
         }
-        if state(exchange).proxied.is_none() {
-            translate::translate_encoded(exchange, host);
+        if state(exchange).proxied.is_none()
+            && let Some(refused) = translate::translate_encoded(exchange, host)
+        {
+            return Some(refused);
         }
         state(exchange).proxied.is_some().then_some(Verdict::Pass)
     }
@@ -239,7 +243,7 @@ impl ApacheRules {
             &mut memo,
             host,
             Arc::clone(&host.defaults),
-            &exchange.path,
+            exchange,
             &mut Vec::new(),
         );
         exchange.routing.settings = memo.settings(&local, host, &cache::url_path(exchange), base);
@@ -277,7 +281,9 @@ impl ApacheRules {
         {
             // Sections decide about the path that goes on, which has no dot segments.
             let unread = std::mem::replace(&mut exchange.path, path);
-            translate::translate_encoded(exchange, host);
+            if let Some(refused) = translate::translate_encoded(exchange, host) {
+                return refused;
+            }
             if state(exchange).proxied.is_none() {
                 exchange.path = unread;
             }

@@ -36,6 +36,10 @@ pub fn answer(
     local: &DirConfig,
 ) -> Verdict {
     exchange.depends_on_request();
+    let is_there = peek(exchange).is_some_and(|own| own.kind == Some(Kind::File));
+    if !is_there {
+        return Verdict::Answer(Response::new(Status::NOT_FOUND));
+    }
     // RFC 2295 section 8.1: what a map leads to is no map itself.
     if exchange.routing.redirects > 0
         && peek(exchange).is_some_and(|own| !own.negotiated.is_empty())
@@ -77,17 +81,7 @@ pub fn answer(
                 };
                 return Verdict::Answer(inline(exchange, host, &variant, body, vary));
             }
-            let path = match variant.name.first() {
-                Some(b'/') => variant.name.clone(),
-                _ => {
-                    let end = exchange
-                        .path
-                        .iter()
-                        .rposition(|byte| *byte == b'/')
-                        .map_or(0, |at| at + 1);
-                    [exchange.path.get(..end).unwrap_or_default(), &variant.name].concat()
-                }
-            };
+            let path = path_of(exchange, &variant);
             let mut lines = lines(exchange, variant, vary);
             // Transparent negotiation needs a URL for each variant (RFC 2295).
             lines.retain(|(name, _)| {
@@ -98,6 +92,18 @@ pub fn answer(
             Verdict::Restart
         }
     }
+}
+
+/// The path of a variant; what is behind the map's name is behind the variant's.
+fn path_of(exchange: &Exchange, variant: &Variant) -> Vec<u8> {
+    if variant.name.starts_with(b"/") {
+        return variant.name.clone();
+    }
+    let behind = exchange.routing.path_info.as_slice();
+    let map = exchange.path.strip_suffix(behind).unwrap_or(&exchange.path);
+    let slash = map.iter().rposition(|byte| *byte == b'/');
+    let folder = map.get(..slash.map_or(0, |at| at + 1)).unwrap_or_default();
+    [folder, &variant.name, behind].concat()
 }
 
 /// The size of a file of the directory; 0: there is none.

@@ -14,9 +14,9 @@ use crate::{
 };
 use memchr::{memchr_iter, memrchr_iter};
 use rustix::io::Errno;
-use saker_ap_expr::Evaluation;
+use saker_ap_expr::{Evaluation, WorkLimit};
 use saker_apache_model::{
-    dir_config::{Condition, ConditionKind, DirConfig},
+    dir_config::{Condition, ConditionKind, DirConfig, Section},
     host::{Apache, Host},
     native,
 };
@@ -98,7 +98,7 @@ impl Walker<'_> {
                 continue;
             }
             if component.is_empty() {
-                let local = self.patterns(local, &folder, &mut captures);
+                let local = self.patterns(local, &folder, &mut captures)?;
                 return Ok(Walked {
                     local,
                     filename: folder,
@@ -150,9 +150,9 @@ impl Walker<'_> {
             let local = self.folder(local, &folder)?;
             // As in Apache, the name of a folder without its slash is one like a file's.
             folder.pop();
-            let local = self.patterns(local, &folder, &mut captures);
+            let local = self.patterns(local, &folder, &mut captures)?;
             return Ok(Walked {
-                local: files(self.memo, local, name, &mut captures),
+                local: self.files(local, name, &mut captures)?,
                 filename: folder,
                 kind,
                 path_info: Vec::new(),
@@ -167,12 +167,12 @@ impl Walker<'_> {
             (Some(Kind::File), None) => self.file(local, &folder),
             _ => local,
         };
-        let local = self.patterns(local, &folder, &mut captures);
+        let local = self.patterns(local, &folder, &mut captures)?;
         let path_info = behind
             .map(|behind| [b"/", behind].concat())
             .unwrap_or_default();
         Ok(Walked {
-            local: files(self.memo, local, name, &mut captures),
+            local: self.files(local, name, &mut captures)?,
             filename: folder,
             kind,
             path_info,
@@ -238,7 +238,7 @@ impl Walker<'_> {
         for section in host
             .directories
             .iter()
-            .filter(|section| !section.matcher.is_pattern() && section.is_for_folder(folder))
+            .filter(|section| is_by_name(section, folder))
         {
             local = self.memo.over(&local, &section.local);
         }
@@ -270,9 +270,7 @@ impl Walker<'_> {
     fn file(&mut self, mut local: Arc<DirConfig>, filename: &[u8]) -> Arc<DirConfig> {
         let with_slash = [filename, b"/"].concat();
         let sections = self.host.directories.iter();
-        for section in sections
-            .filter(|section| !section.matcher.is_pattern() && section.is_for_folder(&with_slash))
-        {
+        for section in sections.filter(|section| is_by_name(section, &with_slash)) {
             local = self.memo.over(&local, &section.local);
         }
         local
@@ -285,17 +283,42 @@ impl Walker<'_> {
         mut local: Arc<DirConfig>,
         filename: &[u8],
         captures: &mut Vec<(String, Vec<u8>)>,
-    ) -> Arc<DirConfig> {
-        for section in self
-            .host
-            .directories
-            .iter()
-            .filter(|section| section.matcher.is_pattern() && section.is_for_folder(filename))
-        {
-            captures.extend(section.named_captures(filename));
-            local = self.memo.over(&local, &section.local);
+    ) -> Result<Arc<DirConfig>, Status> {
+        let sections = self.host.directories.iter();
+        for section in sections.filter(|section| section.matcher.is_pattern()) {
+            let is_for = section.is_for_folder(filename);
+            if is_for.map_err(|_| self.gave_up(filename))? {
+                captures.extend(section.named_captures(filename));
+                local = self.memo.over(&local, &section.local);
+            }
         }
-        local
+        Ok(local)
+    }
+
+    /// `<Files>` and `<FilesMatch>`, those of folders and `.htaccess` among them.
+    fn files(
+        &mut self,
+        local: Arc<DirConfig>,
+        name: &[u8],
+        captures: &mut Vec<(String, Vec<u8>)>,
+    ) -> Result<Arc<DirConfig>, Status> {
+        let sections = local.files.clone();
+        let mut own = None;
+        for section in sections.iter() {
+            if section.is_for_name(name).map_err(|_| self.gave_up(name))? {
+                captures.extend(section.named_captures(name));
+                own = among(self.memo, own, &section.local);
+            }
+        }
+        Ok(own.map_or_else(|| Arc::clone(&local), |own| self.memo.over(&local, &own)))
+    }
+
+    /// The pattern of a section was given up, so it is not known what is in force.
+    fn gave_up(&self, name: &[u8]) -> Status {
+        let (name, limit) = (String::from_utf8_lossy(name), WorkLimit::Pattern.as_str());
+        let facts = format_args!("{name}: {limit}");
+        error_log::log_about(&message::REQUEST_GIVEN_UP, self.about, facts);
+        Status::INTERNAL_SERVER_ERROR
     }
 
     /// `None`: not there.
@@ -442,20 +465,9 @@ pub fn link_policy(options: OptionSet) -> LinkPolicy {
     }
 }
 
-/// `<Files>` and `<FilesMatch>`, those of folders and `.htaccess` among them.
-fn files(
-    memo: &mut Memo,
-    local: Arc<DirConfig>,
-    name: &[u8],
-    captures: &mut Vec<(String, Vec<u8>)>,
-) -> Arc<DirConfig> {
-    let sections = local.files.clone();
-    let mut own = None;
-    for section in sections.iter().filter(|section| section.is_for_name(name)) {
-        captures.extend(section.named_captures(name));
-        own = among(memo, own, &section.local);
-    }
-    own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
+/// True for a `<Directory>` of that folder that is no pattern.
+fn is_by_name(section: &Section, folder: &[u8]) -> bool {
+    !section.matcher.is_pattern() && section.is_for_folder(folder) == Ok(true)
 }
 
 /// Sections of one kind are laid over each other first, and all of them together over what is
@@ -473,19 +485,28 @@ pub fn locations(
     memo: &mut Memo,
     host: &Host,
     local: Arc<DirConfig>,
-    path: &[u8],
+    exchange: &Exchange,
     captures: &mut Vec<(String, Vec<u8>)>,
 ) -> Arc<DirConfig> {
-    let mut own = None;
+    let (mut own, path) = (None, &*exchange.path);
     for section in host
         .locations
         .iter()
-        .filter(|section| section.is_for_path(path))
+        .filter(|section| is_for_path(exchange, section, path))
     {
         captures.extend(section.named_captures(path));
         own = among(memo, own, &section.local);
     }
     own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
+}
+
+/// True if a `<Location>` is for a path, or if that can't be told: the request ends with an error
+/// then.
+pub fn is_for_path(exchange: &Exchange, section: &Section, path: &[u8]) -> bool {
+    section.is_for_path(path).unwrap_or_else(|_| {
+        exchange.budget().work().give_up();
+        true
+    })
 }
 
 /// `<If>` and what follows it, last of all. What conditions looked at is noted in the exchange.

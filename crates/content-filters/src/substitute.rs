@@ -168,7 +168,7 @@ impl Lines {
         let work = self.budget.work();
         work.look_at(piece.len());
         // What follows a match is matched as if nothing stood before it: `^` may match again.
-        while let Ok(Some(spans)) = work.captures_at(&rule.pattern, rest, 0) {
+        while let Ok(Some(spans)) = work.captures_in_content(&rule.pattern, rest, 0) {
             let Some(whole) = spans.get(0) else { break };
             so_far.extend_from_slice(rest.get(..whole.start).unwrap_or_default());
             if !rule.flatten && !so_far.is_empty() {

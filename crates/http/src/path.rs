@@ -35,6 +35,9 @@ pub enum EncodedSlashes {
     Refuse,
     /// They separate segments as others do.
     Decode,
+    /// They are parts of names while dot segments are removed, and separate segments after that, as in
+    /// Apache: `/a%2Fb/../c` is `/c`. Dot segments that appear only then are removed, too.
+    DecodeAfterDots,
     /// They stay as they are, encoded.
     Keep,
 }
@@ -54,13 +57,28 @@ pub fn normalize_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result
         return Err(PathError::NotAbsolute);
     }
     // The decoded text may contain several segments.
-    let decoded = decode_whole(raw, slashes.encoded)?;
+    let mut decoded = decode_whole(raw, slashes.encoded)?;
+    remove_dots(&decoded, slashes.merge, out)?;
+    if slashes.encoded == EncodedSlashes::DecodeAfterDots && memchr::memchr(MARK, out).is_some() {
+        std::mem::swap(&mut decoded, out);
+        let marks = decoded.iter_mut().filter(|byte| **byte == MARK);
+        marks.for_each(|mark| *mark = b'/');
+        out.clear();
+        remove_dots(&decoded, slashes.merge, out)?;
+    }
+    Ok(())
+}
+
+/// Stands for an encoded slash; no path has a NUL of its own.
+const MARK: u8 = 0;
+
+fn remove_dots(decoded: &[u8], merge: bool, out: &mut Vec<u8>) -> Result<(), PathError> {
     out.push(b'/');
     let mut segments = decoded[1..].split(|byte| *byte == b'/').peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         match segment {
-            b"" if slashes.merge || is_last => {}
+            b"" if merge || is_last => {}
             b"." => {}
             b".." => {
                 let parent =
@@ -115,6 +133,14 @@ pub fn has_dot_segments(raw: &[u8]) -> bool {
     decode_whole(raw, EncodedSlashes::Decode).map_or(true, |decoded| has_dots(&decoded))
 }
 
+/// Returns true if the path contains `%2F`.
+pub fn has_encoded_slash(raw: &[u8]) -> bool {
+    memchr::memchr_iter(b'%', raw).any(|at| {
+        let digits = raw.get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.eq_ignore_ascii_case(b"2f"))
+    })
+}
+
 fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathError> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter();
@@ -127,6 +153,7 @@ fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathErro
                 (b'/', EncodedSlashes::Keep) => {
                     decoded.extend_from_slice(&[b'%', start[0], start[1]])
                 }
+                (b'/', EncodedSlashes::DecodeAfterDots) => decoded.push(MARK),
                 (byte, _) => decoded.push(byte),
             },
             0 => return Err(PathError::Nul),

@@ -45,7 +45,7 @@ impl ClientSet {
         ClientSet {
             subnets: networks
                 .iter()
-                .filter_map(|text| Subnet::parse(text.as_bytes()).ok())
+                .filter_map(|text| Subnet::parse_block(text))
                 .collect(),
             set: networks
                 .iter()

@@ -346,6 +346,8 @@ fn matchers() {
         (Matcher::Any([].into()), false, 0),
         (client("192.0.2.0/24"), true, 1),
         (client("198.51.100.0/24"), false, 1),
+        (client("0.0.0.0/0"), true, 1),
+        (client("::ffff:192.0.2.0/120"), true, 1),
         (
             Matcher::Method(["POST".into(), "GET".into()].into()),
             true,

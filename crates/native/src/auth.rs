@@ -309,7 +309,7 @@ fn rule(rules: &AuthRules, text: &str, requirement: Requirement) -> Arc<Rule> {
 
 /// Every network of a configuration is one of these.
 fn subnet(network: &Network) -> Option<Subnet> {
-    Subnet::parse(network.to_string().as_bytes()).ok()
+    Subnet::parse_block(&network.to_string())
 }
 
 /// A request of a native site, as `saker_auth` asks about it.

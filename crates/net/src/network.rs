@@ -3,7 +3,7 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 /// An address block such as `10.0.0.0/8`, `2001:db8::/32` or a single address. IPv4-mapped IPv6
-/// addresses compare as IPv4.
+/// addresses compare as IPv4, those in the block among them (`::ffff:10.0.0.0/104`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     address: IpAddr,
@@ -40,7 +40,7 @@ impl FromStr for Network {
         };
         let address: IpAddr = address.parse().map_err(|_| ())?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
+        let prefix: u8 = match prefix {
             Some(text) => text
                 .parse()
                 .ok()
@@ -48,7 +48,15 @@ impl FromStr for Network {
                 .ok_or(())?,
             None => bits,
         };
-        Ok(Network { address, prefix })
+        let canonical = address.to_canonical();
+        let prefix_of_mapped = prefix.checked_sub(96).filter(|_| address != canonical);
+        Ok(match prefix_of_mapped {
+            Some(prefix) => Network {
+                address: canonical,
+                prefix,
+            },
+            None => Network { address, prefix },
+        })
     }
 }
 
@@ -90,6 +98,20 @@ mod tests {
     fn host_bits_do_not_matter() {
         let network: Network = "10.1.2.3/8".parse().unwrap();
         assert!(network.contains("10.9.9.9".parse().unwrap()));
+    }
+
+    #[test]
+    fn mapped_blocks_are_ipv4() {
+        for (text, shown) in [
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.1.2.3", "10.1.2.3/32"),
+            ("::ffff:0.0.0.0/95", "::ffff:0.0.0.0/95"),
+        ] {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), shown);
+        }
+        let network: Network = "::ffff:10.0.0.0/104".parse().unwrap();
+        assert!(network.contains("10.9.9.9".parse().unwrap()));
+        assert!(!network.contains("11.9.9.9".parse().unwrap()));
     }
 
     #[test]

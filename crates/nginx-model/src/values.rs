@@ -6,7 +6,6 @@
 use crate::variables::{Source, Variables};
 use saker_ap_expr::{Pattern, PatternOptions, Subnet};
 use saker_nginx_syntax::Directive;
-use std::net::IpAddr;
 
 /// A regular expression with the variables that its named groups set.
 #[derive(Clone, Debug)]
@@ -136,28 +135,7 @@ pub fn time_ms(text: &str) -> Option<u64> {
 
 /// Parses an address or a network. Bits behind the prefix mean nothing.
 pub fn network(text: &str) -> Option<Subnet> {
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix.parse::<u32>().ok()?)),
-        None => (text, None),
-    };
-    Some(match address.parse::<IpAddr>().ok()? {
-        IpAddr::V4(address) => {
-            let prefix = prefix.unwrap_or(32);
-            let mask = u32::MAX
-                .checked_shl(32_u32.checked_sub(prefix)?)
-                .unwrap_or(0);
-            let network = address.to_bits() & mask;
-            Subnet::V4 { network, mask }
-        }
-        IpAddr::V6(address) => {
-            let prefix = prefix.unwrap_or(128);
-            let mask = u128::MAX
-                .checked_shl(128_u32.checked_sub(prefix)?)
-                .unwrap_or(0);
-            let network = address.to_bits() & mask;
-            Subnet::V6 { network, mask }
-        }
-    })
+    Subnet::parse_block(text)
 }
 
 /// Parses the first argument as a time.
@@ -198,6 +176,9 @@ mod tests {
         let ten = network("10.9.9.9/8").unwrap();
         assert!(ten.contains("10.1.1.1".parse().unwrap()));
         assert!(!ten.contains("11.1.1.1".parse().unwrap()));
+        let mapped = network("::ffff:10.0.0.0/104").unwrap();
+        assert!(mapped.contains("10.1.1.1".parse().unwrap()));
+        assert!(!mapped.contains("11.1.1.1".parse().unwrap()));
         assert!(network("2001:db8::/32").is_some());
         for text in ["10.1", "10.0.0.0/33", "::/129", "x", "10.0.0.0/"] {
             assert_eq!(network(text), None, "{text}");

@@ -76,6 +76,10 @@ pub fn begin(
         format!("server `{}`", server.name)
     });
     Request::run(exchange, nginx, watcher, |request| {
+        if matcher.has_failed {
+            request.state.has_failed = true;
+            request.depends_on_request();
+        }
         if let Some((regex, subject, spans)) = matcher.matched {
             request.keep_captures(&regex, &subject, spans);
         }

@@ -228,6 +228,8 @@ impl RegexMatcher for PathMatcher<'_, '_> {
 #[derive(Default)]
 pub struct HostMatcher {
     pub matched: Option<(Regex, Box<[u8]>, Spans)>,
+    /// A pattern was given up: it is not known whose request it is, and it is refused.
+    pub has_failed: bool,
 }
 
 impl NameMatcher for HostMatcher {
@@ -237,7 +239,11 @@ impl NameMatcher for HostMatcher {
                 self.matched = Some((regex.clone(), name.as_bytes().into(), spans));
                 true
             }
-            Ok(None) | Err(_) => false,
+            Ok(None) => false,
+            Err(_) => {
+                self.has_failed = true;
+                false
+            }
         }
     }
 }

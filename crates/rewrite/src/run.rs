@@ -190,13 +190,14 @@ impl<'a> Run<'a> {
         found
     }
 
-    /// A pattern was given up; httpd calls that no match.
+    /// A pattern was given up. The run ends: a rule that denies may depend on it.
     fn gave_up(&mut self, pattern: &[u8]) {
-        let text = format!(
-            "the pattern '{}' took too many steps; taken as not matching",
-            Shown(pattern)
-        );
+        let text = format!("the pattern '{}' took too many steps", Shown(pattern));
         self.complain("", text);
+        self.steps = self.steps.saturating_add(STEPS_MAX);
+        if let Some(work) = self.context.as_facts().work() {
+            work.give_up();
+        }
     }
 
     fn context_variable(&mut self, variable: Variable) -> Vec<u8> {

@@ -9,7 +9,7 @@ use crate::{
     modules::core::is_known_status,
     reading::{Place, Reading, Set},
 };
-use saker_ap_expr::{Pattern, PatternOptions, Spans, StringExpression, escape_uri};
+use saker_ap_expr::{LimitReached, Pattern, PatternOptions, Spans, StringExpression, escape_uri};
 use saker_apache_syntax::Node;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
@@ -144,29 +144,38 @@ impl Alias {
 
     /// Maps a decoded path. `evaluate` gives an expression's path; without one, the mapping does not
     /// apply.
+    ///
+    /// # Errors
+    /// A pattern was given up.
     pub fn map(
         &self,
         path: &[u8],
         section: Option<&[u8]>,
         evaluate: impl Fn(&StringExpression) -> Option<Vec<u8>>,
-    ) -> Option<Mapped> {
+    ) -> Result<Option<Mapped>, LimitReached> {
         // Without AliasPreservePath the whole section is one file or folder.
         let section = section.filter(|_| self.preserve_path == Some(true));
-        self.mappings.iter().find_map(|mapping| {
+        for mapping in self.mappings.iter() {
             let file = match &mapping.expression {
                 None => mapping.file(path, section)?,
-                Some(expression) => Mapping {
-                    to: evaluate(expression)?.into(),
-                    ..mapping.clone()
-                }
-                .file(path, section)?,
+                Some(expression) => match evaluate(expression) {
+                    Some(to) => Mapping {
+                        to: to.into(),
+                        ..mapping.clone()
+                    }
+                    .file(path, section)?,
+                    None => None,
+                },
             };
-            Some(Mapped {
-                context: mapping.context(path, &file),
-                is_script: mapping.is_script,
-                file,
-            })
-        })
+            if let Some(file) = file {
+                return Ok(Some(Mapped {
+                    context: mapping.context(path, &file),
+                    is_script: mapping.is_script,
+                    file,
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// These redirects without those that have a path of their own: `Redirect URL` in a section.
@@ -178,44 +187,45 @@ impl Alias {
     }
 
     /// Redirects a decoded path.
+    ///
+    /// # Errors
+    /// A pattern was given up.
     pub fn redirect(
         &self,
         path: &[u8],
         query: Option<&[u8]>,
         evaluate: impl Fn(&StringExpression) -> Option<Vec<u8>>,
-    ) -> Option<Redirected> {
+    ) -> Result<Option<Redirected>, LimitReached> {
         let is_relative = self.redirect_relative == Some(true);
-        let redirected = self
-            .redirects
-            .iter()
-            .find_map(|redirect| match &redirect.expression {
+        for redirect in self.redirects.iter() {
+            let redirected = match &redirect.expression {
                 Some(expression) => Some(redirect.evaluated(evaluate(expression), query)),
-                None => redirect.answer(path, query),
-            })?;
-        Some(Redirected {
-            is_relative,
-            ..redirected
-        })
+                None => redirect.answer(path, query)?,
+            };
+            if let Some(redirected) = redirected {
+                return Ok(Some(Redirected {
+                    is_relative,
+                    ..redirected
+                }));
+            }
+        }
+        Ok(None)
     }
 }
 
 impl Mapping {
-    fn file(&self, path: &[u8], section: Option<&[u8]>) -> Option<Vec<u8>> {
-        match &self.from {
-            From::Prefix(prefix) => {
-                Some([&self.to, path.get(prefix_length(path, prefix)?..)?].concat())
-            }
-            From::Pattern(pattern) => {
-                let spans = pattern.captures(path).ok()??;
-                Some(substitute(&self.to, path, &spans))
-            }
-            From::Section => {
-                match section.and_then(|section| path.get(prefix_length(path, section)?..)) {
-                    Some(rest) => Some([&self.to, rest].concat()),
-                    None => Some(self.to.to_vec()),
-                }
-            }
-        }
+    fn file(&self, path: &[u8], section: Option<&[u8]>) -> Result<Option<Vec<u8>>, LimitReached> {
+        let behind = |prefix: &[u8]| path.get(prefix_length(path, prefix)?..);
+        Ok(match &self.from {
+            From::Prefix(prefix) => behind(prefix).map(|rest| [&self.to, rest].concat()),
+            From::Pattern(pattern) => pattern
+                .captures(path)?
+                .map(|spans| substitute(&self.to, path, &spans)),
+            From::Section => match section.and_then(behind) {
+                Some(rest) => Some([&self.to, rest].concat()),
+                None => Some(self.to.to_vec()),
+            },
+        })
     }
 }
 
@@ -235,24 +245,31 @@ fn is_target(to: &[u8]) -> bool {
 }
 
 impl Redirect {
-    fn answer(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
+    fn answer(
+        &self,
+        path: &[u8],
+        query: Option<&[u8]>,
+    ) -> Result<Option<Redirected>, LimitReached> {
         let location = match &self.from {
             From::Prefix(prefix) => {
-                let rest = path.get(prefix_length(path, prefix)?..)?;
+                let rest = prefix_length(path, prefix).and_then(|length| path.get(length..));
+                let Some(rest) = rest else { return Ok(None) };
                 self.to
                     .as_ref()
                     .map(|to| with_query([to, escape_uri(rest).as_slice()].concat(), query))
             }
             From::Pattern(pattern) => {
-                let spans = pattern.captures(path).ok()??;
+                let Some(spans) = pattern.captures(path)? else {
+                    return Ok(None);
+                };
                 let to = self.to.as_ref().map(|to| substitute(to, path, &spans));
                 // As Apache: what is neither a URL nor a path is an error.
                 if to.as_deref().is_some_and(|to| !is_target(to)) {
-                    return Some(Redirected {
+                    return Ok(Some(Redirected {
                         status: 500,
                         location: None,
                         is_relative: false,
-                    });
+                    }));
                 }
                 to.map(|to| with_query(escape_target(&to), query))
             }
@@ -261,11 +278,11 @@ impl Redirect {
                 .as_ref()
                 .map(|to| with_query(escape_before_query(to), query)),
         };
-        Some(Redirected {
+        Ok(Some(Redirected {
             status: self.status,
             location,
             is_relative: false,
-        })
+        }))
     }
 
     /// The redirect to what its expression gives. Anything but a URL or a path is an error (500).
@@ -652,11 +669,12 @@ mod tests {
             expression: None,
             status: 301,
         };
-        let answer = redirect.answer(b"/old/a b", Some(b"q=1")).unwrap();
+        let answer = redirect.answer(b"/old/a b", Some(b"q=1"));
+        let answer = answer.unwrap().unwrap();
         assert_eq!(
             answer.location.as_deref(),
             Some(&b"https://x/new/a%20b?q=1"[..])
         );
-        assert_eq!(redirect.answer(b"/older", None), None);
+        assert_eq!(redirect.answer(b"/older", None), Ok(None));
     }
 }

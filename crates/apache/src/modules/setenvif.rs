@@ -243,9 +243,10 @@ fn subject_text<'s>(subject: &'s Subject, seen: &'s RequestFacts<'_>) -> Cow<'s,
             .or_else(|| seen.environment(name.as_bytes()))
             .unwrap_or_default(),
         Subject::AnyField(pattern) => {
+            let work = seen.exchange.budget().work();
             let found = head()
                 .fields()
-                .filter(|(name, _)| pattern.is_match(name).unwrap_or(false))
+                .filter(|(name, _)| work.is_match(pattern, name).unwrap_or(false))
                 .last();
             Cow::Owned(found.map(|(_, value)| value.to_vec()).unwrap_or_default())
         }

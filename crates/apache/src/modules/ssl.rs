@@ -109,12 +109,16 @@ pub fn fixups(exchange: &mut Exchange, local: &DirConfig) {
             .or(exchange.access.user.take());
     }
     exchange.environment.set_known(b"HTTPS", b"on");
-    if let Some(name) = &session.server_name {
-        exchange.cache.environment_tests.push(RequestTest {
-            part: RequestPart::TlsServerName,
-            predicate: Predicate::Equals(name.as_bytes().into()),
-            result: true,
-        });
+    let name = session.server_name.as_ref();
+    exchange.cache.environment_tests.push(RequestTest {
+        part: RequestPart::TlsServerName,
+        predicate: match name {
+            Some(name) => Predicate::Equals(name.as_bytes().into()),
+            None => Predicate::Present,
+        },
+        result: name.is_some(),
+    });
+    if let Some(name) = name {
         exchange
             .environment
             .set_known(b"SSL_TLS_SNI", name.as_bytes());

@@ -14,14 +14,14 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{
-    dir_config::DirConfig,
+    dir_config::{DirConfig, Section},
     host::Host,
     matcher::Matcher,
     proxy::pass::{From, Pass, Passed, Paths, servlet_path},
 };
 use saker_http::{
     Method, Status,
-    path::{EncodedSlashes, Slashes, normalize_with},
+    path::{EncodedSlashes, Slashes, has_dot_segments, has_encoded_slash, normalize_with},
     target,
 };
 use saker_pipeline::{Exchange, Response};
@@ -29,7 +29,9 @@ use std::{borrow::Cow, sync::Arc};
 
 /// `mapping=encoded`: before the path is decoded, so that what can't be decoded may be passed on
 /// all the same.
-pub fn translate_encoded(exchange: &mut Exchange, host: &Host) {
+///
+/// The answer, if there is one already.
+pub fn translate_encoded(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
     let is_one = |pass: &Pass| pass.flags.is_encoded;
     if host.proxy.passes.iter().any(is_one)
         || host.locations.iter().any(|section| {
@@ -40,30 +42,21 @@ pub fn translate_encoded(exchange: &mut Exchange, host: &Host) {
                 .is_some_and(|one| is_one(&one.pass))
         })
     {
-        find(exchange, host, true);
+        return find(exchange, host, true);
     }
+    None
 }
 
-/// Finds out whether the path is passed on, and notes it.
-pub fn translate(exchange: &mut Exchange, host: &Host) {
-    find(exchange, host, false);
+/// Finds out whether the path is passed on, and notes it. Returns the answer, if there is one
+/// already.
+pub fn translate(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
+    find(exchange, host, false)
 }
 
-fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
-    let sections = host
-        .locations
-        .iter()
-        .rev()
-        .filter(|section| section.local.proxy.pass().is_some());
-    let section = sections.into_iter().find(|section| {
-        section.is_for_path(if is_encoded {
-            path_of(exchange)
-        } else {
-            &exchange.path
-        })
-    });
+fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) -> Option<Verdict> {
+    let section = section(exchange, host, is_encoded);
     if section.is_none() && host.proxy.passes.is_empty() || is_kept(exchange, host) {
-        return;
+        return None;
     }
     let raw = raw(exchange);
     let raw = if is_encoded {
@@ -105,19 +98,46 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
         .filter(|(pass, _)| pass.flags.is_encoded == is_encoded);
     let found = passes.find_map(|(pass, from)| {
         let decision = decide(pass, &from, paths, &fill_in)?;
-        Some((decision, pass.flags.is_servlet))
+        Some((decision, &pass.flags))
     });
-    let Some((Some(proxied), is_servlet)) = found else {
-        return;
+    let Some((Some(proxied), flags)) = found else {
+        return None;
     };
-    if is_servlet {
+    // A servlet's path goes on without what it was resolved from.
+    let is_as_sent = flags.nocanon || flags.is_encoded && !flags.is_servlet;
+    if is_as_sent && is_ambiguous(&raw) {
+        return Some(Verdict::Answer(Response::new(Status::BAD_REQUEST)));
+    }
+    if flags.is_servlet {
         // Sections decide about the path that the backend understands.
-        match path_of_servlet(paths.raw, host) {
-            Some(path) => exchange.path = path,
-            None => return,
-        }
+        exchange.path = path_of_servlet(paths.raw, host)?;
     }
     state(exchange).proxied = Some(Box::new(proxied));
+    None
+}
+
+/// The innermost `<Location>` with a ProxyPass.
+fn section<'h>(exchange: &Exchange, host: &'h Host, is_encoded: bool) -> Option<&'h Section> {
+    let path = if is_encoded {
+        path_of(exchange)
+    } else {
+        &exchange.path
+    };
+    let mut sections = host.locations.iter().rev();
+    let found = sections.find(|section| {
+        section.local.proxy.pass().is_some() && walk::is_for_path(exchange, section, path)
+    });
+    found.map(|section| &**section)
+}
+
+/// True for a path that is passed on as it was sent, and that a backend may read as another one than
+/// the sections did: dot segments remove something else if `%2F` separates segments.
+fn is_ambiguous(target: &[u8]) -> bool {
+    let end = target.iter().position(|byte| *byte == b'?');
+    let path = target
+        .get(..end.unwrap_or(target.len()))
+        .unwrap_or_default();
+    has_encoded_slash(path) && has_dot_segments(path)
 }
 
 fn path_of_servlet(raw: &[u8], host: &Host) -> Option<Vec<u8>> {
@@ -279,7 +299,7 @@ pub fn settings(
         }
         // Paths of another server are none of ours.
         if !is_forwarded {
-            local = walk::locations(&mut memo, host, local, &exchange.path, &mut captures);
+            local = walk::locations(&mut memo, host, local, exchange, &mut captures);
         }
     }
     captures

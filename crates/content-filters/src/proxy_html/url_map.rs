@@ -115,7 +115,10 @@ impl UrlRule {
                 Some((at, at + known.len(), Cow::Borrowed(&*self.to)))
             }
             UrlFrom::Pattern(pattern) => {
-                let spans = work.captures_at(pattern, text, from).ok().flatten()?;
+                let spans = work
+                    .captures_in_content(pattern, text, from)
+                    .ok()
+                    .flatten()?;
                 let whole = spans.get(0)?;
                 let mut to = Vec::new();
                 expand_groups(&self.to, |group| spans.text(group, text), &mut to);

@@ -343,7 +343,7 @@ fn substituted(
 ) -> Result<Option<Vec<u8>>, BodyError> {
     let (mut done, mut at, mut count, mut changed) = (Vec::new(), 0, 0, false);
     let mut from = 0;
-    while let Ok(Some(spans)) = work.captures_at(&substitution.regex.pattern, space, from) {
+    while let Ok(Some(spans)) = work.captures_in_content(&substitution.regex.pattern, space, from) {
         let Some(whole) = spans.get(0) else { break };
         // An empty match does not follow directly on another match.
         if whole.is_empty() && count > 0 && whole.start == at {

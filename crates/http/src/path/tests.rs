@@ -185,7 +185,7 @@ fn other_rules_for_slashes() {
         let mut out = b"left over".to_vec();
         normalize_with(raw.as_bytes(), rules, &mut out).map(|()| String::from_utf8(out).unwrap())
     };
-    use EncodedSlashes::{Decode, Keep, Refuse};
+    use EncodedSlashes::{Decode, DecodeAfterDots, Keep, Refuse};
     let rows = [
         ("/a%2Fb", Refuse, true, Err(EncodedSlash)),
         ("/a%2Fb", Decode, true, Ok("/a/b")),
@@ -193,6 +193,18 @@ fn other_rules_for_slashes() {
         ("/a%2F%2fb", Decode, false, Ok("/a//b")),
         ("/a/%2e%2e%2fb", Decode, true, Ok("/b")),
         ("/%2e%2e%2fb", Decode, true, Err(AboveRoot)),
+        // nginx decodes first, Apache removes dot segments first.
+        ("/a%2Fb/../c", Decode, true, Ok("/a/c")),
+        ("/a%2Fb/../c", DecodeAfterDots, true, Ok("/c")),
+        ("/a%2fb/%2e%2E/c", DecodeAfterDots, true, Ok("/c")),
+        ("/a%2Fb", DecodeAfterDots, true, Ok("/a/b")),
+        ("/a/x%2F..%2fb", DecodeAfterDots, true, Ok("/a/b")),
+        ("/a%2F%2fb/", DecodeAfterDots, true, Ok("/a/b/")),
+        ("/a%2F%2fb", DecodeAfterDots, false, Ok("/a//b")),
+        ("/a/%2e%2e%2fb", DecodeAfterDots, true, Ok("/b")),
+        ("/a%2Fb/../../c", DecodeAfterDots, true, Err(AboveRoot)),
+        ("/%2e%2e%2fb", DecodeAfterDots, true, Err(AboveRoot)),
+        ("/a%00", DecodeAfterDots, true, Err(Nul)),
         ("/a%2Fb%2fc", Keep, true, Ok("/a%2Fb%2fc")),
         ("/a%252Fb", Keep, true, Ok("/a%2Fb")),
         ("//a//b/", Refuse, false, Ok("//a//b/")),
@@ -217,11 +229,12 @@ fn other_rules_for_slashes() {
 proptest! {
     /// However slashes are read, nothing climbs.
     #[test]
-    fn no_rule_lets_a_path_climb(raw in "/[a./%2Fef]{0,24}", encoded in 0..3_usize, merge: bool) {
-        let encoded = [EncodedSlashes::Refuse, EncodedSlashes::Decode, EncodedSlashes::Keep][encoded];
+    fn no_rule_lets_a_path_climb(raw in "/[a./%2Fef]{0,24}", encoded in 0..4_usize, merge: bool) {
+        use EncodedSlashes::{Decode, DecodeAfterDots, Keep, Refuse};
+        let encoded = [Refuse, Decode, DecodeAfterDots, Keep][encoded];
         let mut out = Vec::new();
         if normalize_with(raw.as_bytes(), Slashes { encoded, merge }, &mut out).is_ok() {
-            prop_assert!(out.starts_with(b"/"));
+            prop_assert!(out.starts_with(b"/") && !out.contains(&0));
             prop_assert!(out.split(|byte| *byte == b'/').all(|segment| segment != b".." && segment != b"."));
         }
     }

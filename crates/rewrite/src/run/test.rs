@@ -110,7 +110,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a pattern; one that hits its limit does not match.
+    /// Runs a pattern. One that hits its limit does not match, and the run ends.
     fn matches_condition(&mut self, pattern: &Pattern, input: &[u8]) -> Option<Spans> {
         match self.captures(pattern, input) {
             Ok(found) => found,

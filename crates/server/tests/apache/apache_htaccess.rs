@@ -227,3 +227,32 @@ fn one_that_is_far_too_long_closes_its_subtree() {
         response.status == 200
     });
 }
+
+#[test]
+fn files_that_conditions_ask_for() {
+    let site = Site::start("htaccess-if-file");
+    let root = site.dir.display().to_string();
+    for (folder, flag) in [
+        ("www/a", format!("{root}/flags/one/two/flag")),
+        ("www/a/b", format!("{root}/flags/../flags/one/two/flag")),
+    ] {
+        let text = format!(
+            "<IfFile \"{flag}\">\n    ForceType text/x-there\n</IfFile>\n\
+             <IfFile !{flag}>\n    ForceType text/x-missing\n</IfFile>\n"
+        );
+        let file = site
+            .dir
+            .write(&format!("{folder}/.htaccess"), text)
+            .unwrap();
+        site.until_type(PAGE, "text/x-missing");
+        site.dir.write("flags/one/two/flag", "").unwrap();
+        site.until_type(PAGE, "text/x-there");
+        fs::remove_file(site.dir.join("flags/one/two/flag")).unwrap();
+        site.until_type(PAGE, "text/x-missing");
+        fs::create_dir(site.dir.join("flags/one/two/flag")).unwrap();
+        site.until_type(PAGE, "text/x-there");
+        fs::remove_dir_all(site.dir.join("flags")).unwrap();
+        site.until_type(PAGE, "text/x-missing");
+        fs::remove_file(file).unwrap();
+    }
+}

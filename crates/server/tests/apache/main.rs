@@ -33,6 +33,7 @@ mod apache_ldap;
 mod apache_limits;
 mod apache_logs;
 mod apache_name;
+mod apache_patterns;
 mod apache_status;
 mod apache_tls;
 mod apache_tls_start;

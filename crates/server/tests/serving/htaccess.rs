@@ -462,3 +462,37 @@ fn rules_that_people_write() {
     let memory_limit = pair.ask(pair.saker.address(), "GET /ini/a.php").text();
     assert_eq!(memory_limit, "128M\n");
 }
+
+/// A listing has no names that rules of the folder close.
+#[test]
+fn listings_under_rules() {
+    let dir = TempDir::new("htaccess-listings").unwrap();
+    for (folder, rules) in [
+        ("files", "<Files *.sql>\nRequire all denied\n</Files>\n"),
+        ("rules", "RewriteEngine On\nRewriteRule \\.sql$ - [F]\n"),
+        ("redirects", "Redirect 403 /redirects/secret.sql\n"),
+        ("free", ""),
+    ] {
+        for name in ["open.txt", "secret.sql"] {
+            dir.write(&format!("www/{folder}/{name}"), "content")
+                .unwrap();
+        }
+        let text = format!("Options +Indexes\n{rules}");
+        dir.write(&format!("www/{folder}/.htaccess"), text).unwrap();
+    }
+    let saker = operate::serve(&["{dir}/www", "--http", "{address}", "--php", "off"])
+        .state_dir("{dir}/state")
+        .start(dir);
+    for folder in ["files", "rules", "redirects", "free"] {
+        let mut client = saker.connect().unwrap();
+        let page = client.get(&format!("/{folder}/")).unwrap();
+        let text = String::from_utf8_lossy(&page.body);
+        assert_eq!(page.status, 200, "{folder}: {text}");
+        assert!(text.contains("open.txt"), "{folder}: {text}");
+        assert_eq!(
+            text.contains("secret.sql"),
+            folder == "free",
+            "{folder}: {text}"
+        );
+    }
+}

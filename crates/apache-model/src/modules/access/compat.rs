@@ -85,12 +85,18 @@ fn source(word: &[u8]) -> Result<Source, String> {
     match Subnet::parse(word) {
         _ if lower == b"all" => Ok(Source::All),
         Ok(network) => Ok(Source::Ip(network)),
-        Err(_) if word.contains(&b'/') => Err(format!(
+        // As Apache, which takes nothing for a name that looks like an address.
+        Err(_) if word.contains(&b'/') || is_like_address(word) => Err(format!(
             "'{}': an IP address was expected",
             String::from_utf8_lossy(word)
         )),
         Err(_) => Ok(Source::Host(lower.into())),
     }
+}
+
+fn is_like_address(word: &[u8]) -> bool {
+    let is_of_ipv4 = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    word.contains(&b':') || word.iter().all(is_of_ipv4)
 }
 
 #[cfg(test)]
@@ -115,6 +121,14 @@ mod tests {
             ("10.1", "ip"),
             ("10.0.0.0/8", "ip"),
             ("::1", "ip"),
+            ("::ffff:10.0.0.1", "ip"),
+            ("1.2.3.4.5", "'1.2.3.4.5': an IP address was expected"),
+            ("256.1.1.1", "'256.1.1.1': an IP address was expected"),
+            ("10..1", "'10..1': an IP address was expected"),
+            ("[::1]", "'[::1]': an IP address was expected"),
+            ("1.2.3.4:80", "'1.2.3.4:80': an IP address was expected"),
+            (".", "'.': an IP address was expected"),
+            ("1.example.com", "1.example.com"),
             (".Example.com", ".example.com"),
             ("env=Ok", "Ok"),
             ("ENV=!no", "!no"),
