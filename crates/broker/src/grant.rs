@@ -58,6 +58,10 @@ pub enum Grant {
         path: PathBuf,
         mode: u32,
     },
+    /// Files that the server's own rotation has renamed this log to, for compressing them.
+    RenamedLogs {
+        log: PathBuf,
+    },
     /// A file that the server reads: configuration, certificate, key …
     Read {
         path: PathBuf,
@@ -126,6 +130,7 @@ impl Grant {
             Grant::Directory { path } => file(writer, 7, path, 0),
             Grant::ListenUnix { path, mode } => file(writer, 8, path, *mode),
             Grant::PidFile { path } => file(writer, 9, path, 0),
+            Grant::RenamedLogs { log } => file(writer, 13, log, 0),
             Grant::Control { state_dir, users } => {
                 writer.number(12);
                 writer.text(state_dir.as_os_str().as_bytes());
@@ -159,7 +164,7 @@ impl Grant {
                     arguments: reader.texts()?,
                 });
             }
-            5..=9 => {
+            5..=9 | 13 => {
                 let mode = u32::try_from(reader.number()?).map_err(io::Error::other)?;
                 let path = path(reader.text()?);
                 return Ok(match kind {
@@ -167,6 +172,7 @@ impl Grant {
                     6 => Grant::Read { path },
                     7 => Grant::Directory { path },
                     8 => Grant::ListenUnix { path, mode },
+                    13 => Grant::RenamedLogs { log: path },
                     _ => Grant::PidFile { path },
                 });
             }

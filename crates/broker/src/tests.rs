@@ -260,6 +260,9 @@ fn grants_are_read_as_they_were_written() {
         Grant::Homes {
             suffix: "public_html".into(),
         },
+        Grant::RenamedLogs {
+            log: "/var/log/a".into(),
+        },
         Grant::Program {
             user: "a".into(),
             group: None,

@@ -95,6 +95,30 @@ pub struct Entry {
     pub is_open_file: bool,
 }
 
+impl Entry {
+    /// Another name in the same directory.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn beside(&self, name: &OsStr) -> io::Result<Entry> {
+        Ok(Entry {
+            directory: self.directory.try_clone()?,
+            name: name.to_owned(),
+            trust: self.trust,
+            is_open_file: false,
+        })
+    }
+
+    /// The device and number of what has this name now; links are not followed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let found = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((found.st_dev, found.st_ino))
+    }
+}
+
 /// Opens a log for appending with the rights of this process. In a directory that only root can
 /// change, it may be anything that can be written to; elsewhere it is a regular file as in [`check`].
 ///

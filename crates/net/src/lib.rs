@@ -28,6 +28,7 @@ pub mod program;
 pub mod proxy_preface;
 pub mod readiness;
 pub mod refused_calls;
+pub mod renamed_log;
 pub mod short_text;
 pub mod socket_path;
 pub mod spawn_as;

@@ -8,8 +8,8 @@
 //! Out of scope: request paths. Nothing that a client, a document root or a `.htaccess` file can
 //! name may come here.
 
-use crate::guarded_open;
 pub use crate::guarded_open::Open;
+use crate::guarded_open::{self, Entry, Opener};
 use std::{
     collections::BTreeSet,
     ffi::OsString,
@@ -134,6 +134,28 @@ pub fn open_append(path: &Path, mode: u32) -> io::Result<File> {
                     Some(_) => refused,
                 })
             }),
+    }
+}
+
+/// The manner in which the server opens what others may have laid there.
+pub fn opener() -> Opener {
+    Opener::of_server(broker().is_some())
+}
+
+/// Opens a file that a log was renamed to, for reading: by the broker where it is root's alone.
+/// `path`: its absolute path, which has to lead to the same file.
+pub fn open_renamed_log(entry: &Entry, path: &Path) -> io::Result<File> {
+    let own = opener().open_entry(entry, Open::Read).map(File::from);
+    let file = match own {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => broker()
+            .map_or(Err(error), |broker| broker.open(path, Open::Read))
+            .map(File::from)?,
+        own => own?,
+    };
+    let found = file.metadata()?;
+    match entry.identity()? == (found.dev(), found.ino()) {
+        true => Ok(file),
+        false => Err(io::Error::other("another file has this name")),
     }
 }
 

@@ -273,6 +273,10 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
             mode,
         })
         .collect();
+    let compressed = model_paths::compressed_logs(model);
+    all.extend(compressed.map(|path| Grant::RenamedLogs {
+        log: absolute(path),
+    }));
     let recorded = privileged::recorded();
     all.extend(recorded.files.into_iter().map(|path| Grant::Read { path }));
     all.extend(
