@@ -80,6 +80,21 @@ fn grants(knob: u64) -> Vec<Grant> {
             group: None,
         });
     }
+    if knob >> 49 & 1 == 1 {
+        all.push(Grant::OwnPrograms {
+            user: user(50),
+            group: None,
+        });
+    }
+    if knob >> 52 & 1 == 1 {
+        all.push(Grant::OwnScripts {
+            user: user(53),
+            group: None,
+            root: "/nowhere".into(),
+            follows_links: true,
+            environment: Vec::new(),
+        });
+    }
     if knob >> 45 & 1 == 1 {
         all.push(Grant::RenamedLogs { log: path(46) });
     }
@@ -187,8 +202,10 @@ fuzz_target!(|data: &[u8]| {
         (Grant::LogProgram { file, arguments }, SpawnKind::LogProgram) => {
             *file == request.file && *arguments == request.arguments
         }
-        (Grant::Own { user, .. }, SpawnKind::Own) => {
-            *user == request.user && allowed.identity.uid() != 0
+        (Grant::OwnPrograms { user, .. }, SpawnKind::Own) => {
+            let is_own =
+                |grant: &Grant| matches!(grant, Grant::Own { user: own, .. } if own == user);
+            *user == request.user && all.iter().any(is_own) && allowed.identity.uid() != 0
         }
         // There is none below its root.
         _ => false,

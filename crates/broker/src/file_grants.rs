@@ -58,7 +58,9 @@ impl FileGrants {
             | Grant::Homes { .. }
             | Grant::Program { .. }
             | Grant::LogProgram { .. }
-            | Grant::Own { .. } => {}
+            | Grant::Own { .. }
+            | Grant::OwnScripts { .. }
+            | Grant::OwnPrograms { .. } => {}
         }
     }
 

@@ -47,9 +47,23 @@ pub enum Grant {
         file: PathBuf,
         arguments: Vec<OsString>,
     },
-    /// Any program as the user that the server has switched to, without access to the server's
-    /// protected files.
+    /// The user that the server has switched to. Starts nothing by itself.
     Own {
+        user: String,
+        group: Option<String>,
+    },
+    /// Scripts as that user, without access to the server's protected files: below a folder (a part
+    /// of its path with a percent sign stands for any name), with these variables beside those of
+    /// the request. Values may be patterns.
+    OwnScripts {
+        user: String,
+        group: Option<String>,
+        root: PathBuf,
+        follows_links: bool,
+        environment: Vec<(OsString, OsString)>,
+    },
+    /// Any program as that user: the server's rules may name any, and it is not confined.
+    OwnPrograms {
         user: String,
         group: Option<String>,
     },
@@ -123,6 +137,23 @@ impl Grant {
             }
             Grant::Own { user, group } => {
                 writer.number(4);
+                whom(writer, user, group.as_deref());
+            }
+            Grant::OwnScripts {
+                user,
+                group,
+                root,
+                follows_links,
+                environment,
+            } => {
+                writer.number(14);
+                whom(writer, user, group.as_deref());
+                writer.text(root.as_os_str().as_bytes());
+                writer.number(u64::from(*follows_links));
+                writer.pairs(environment);
+            }
+            Grant::OwnPrograms { user, group } => {
+                writer.number(15);
                 whom(writer, user, group.as_deref());
             }
             Grant::Log { path, mode } => file(writer, 5, path, *mode),
@@ -211,6 +242,18 @@ impl Grant {
                 environment: reader.pairs()?,
             }),
             4 => Ok(Grant::Own { user, group }),
+            14 => Ok(Grant::OwnScripts {
+                user,
+                group,
+                root: path(reader.text()?),
+                follows_links: match reader.number()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(io::ErrorKind::InvalidData.into()),
+                },
+                environment: reader.pairs()?,
+            }),
+            15 => Ok(Grant::OwnPrograms { user, group }),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }

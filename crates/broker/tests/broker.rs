@@ -281,7 +281,11 @@ fn a_program_of_the_servers_user_is_apart() {
         user: "nobody".into(),
         group: None,
     };
-    let broker = client([grants("nobody"), vec![own]].concat());
+    let programs = Grant::OwnPrograms {
+        user: "nobody".into(),
+        group: None,
+    };
+    let broker = client([grants("nobody"), vec![own, programs]].concat());
     // In the place of the server's: a process of the same user, outside.
     let mut bystander = std::process::Command::new("sleep");
     std::os::unix::process::CommandExt::uid(bystander.arg("100"), 65_534);
