@@ -19,7 +19,7 @@ use std::{
 const PATHS: [&str; 8] = [
     "/a",
     "/a/b",
-    "/a/../b",
+    "/var/log/a.20261123T000000Z",
     "/var/log/a",
     "/etc/shadow",
     "/run/a",
@@ -80,6 +80,24 @@ fn grants(knob: u64) -> Vec<Grant> {
             group: None,
         });
     }
+    if knob >> 49 & 1 == 1 {
+        all.push(Grant::OwnPrograms {
+            user: user(50),
+            group: None,
+        });
+    }
+    if knob >> 52 & 1 == 1 {
+        all.push(Grant::OwnScripts {
+            user: user(53),
+            group: None,
+            root: "/nowhere".into(),
+            follows_links: true,
+            environment: Vec::new(),
+        });
+    }
+    if knob >> 45 & 1 == 1 {
+        all.push(Grant::RenamedLogs { log: path(46) });
+    }
     if knob >> 44 & 1 == 1 {
         all.push(Grant::Scripts {
             user: user(34),
@@ -123,7 +141,9 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(permit) = grants.files.permit(&request, &descriptors) {
         let is_granted = match (&request, permit) {
             (Request::Open { path, how: Open::Read }, Permit::Open(opened, Open::Read)) => {
-                path == opened && all.contains(&Grant::Read { path: path.clone() })
+                let is_renamed = saker_net::renamed_log::log_of(path)
+                    .is_some_and(|log| all.contains(&Grant::RenamedLogs { log }));
+                path == opened && (is_renamed || all.contains(&Grant::Read { path: path.clone() }))
             }
             (Request::Open { path, how: Open::Directory }, Permit::Open(opened, Open::Directory)) => {
                 path == opened && all.contains(&Grant::Directory { path: path.clone() })
@@ -182,8 +202,10 @@ fuzz_target!(|data: &[u8]| {
         (Grant::LogProgram { file, arguments }, SpawnKind::LogProgram) => {
             *file == request.file && *arguments == request.arguments
         }
-        (Grant::Own { user, .. }, SpawnKind::Own) => {
-            *user == request.user && allowed.identity.uid() != 0
+        (Grant::OwnPrograms { user, .. }, SpawnKind::Own) => {
+            let is_own =
+                |grant: &Grant| matches!(grant, Grant::Own { user: own, .. } if own == user);
+            *user == request.user && all.iter().any(is_own) && allowed.identity.uid() != 0
         }
         // There is none below its root.
         _ => false,

@@ -1,14 +1,15 @@
 //! Grants of files, sockets, and addresses named by the configuration; everything but programs.
 //!
 //! Called by: `Grants`.
-//! Caveat: each grant is exact; no pattern and no directory stands for what is below it.
+//! Caveat: each grant is exact; no pattern and no directory stands for what is below it. Only the
+//! files that a log was renamed to have the time in their names.
 //! Out of scope: opening (`open`), which checks where a path leads.
 
 use crate::{
     grant::{Grant, Transport, refuse},
     request::{Descriptor, Request},
 };
-use saker_net::privileged::Open;
+use saker_net::{privileged::Open, renamed_log::log_of};
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io,
@@ -21,6 +22,7 @@ use std::{
 pub struct FileGrants {
     logs: HashMap<PathBuf, u32>,
     reads: HashSet<PathBuf>,
+    renamed_logs: HashSet<PathBuf>,
     directories: HashSet<PathBuf>,
     listens: HashSet<(SocketAddr, Transport)>,
     pub(crate) sockets: HashMap<PathBuf, u32>,
@@ -43,6 +45,7 @@ impl FileGrants {
     pub(crate) fn add(&mut self, grant: Grant) {
         match grant {
             Grant::Log { path, mode } => drop(self.logs.insert(path, mode)),
+            Grant::RenamedLogs { log } => drop(self.renamed_logs.insert(log)),
             Grant::Read { path } => drop(self.reads.insert(path)),
             Grant::Directory { path } => drop(self.directories.insert(path)),
             Grant::Listen { address, transport } => drop(self.listens.insert((address, transport))),
@@ -55,8 +58,14 @@ impl FileGrants {
             | Grant::Homes { .. }
             | Grant::Program { .. }
             | Grant::LogProgram { .. }
-            | Grant::Own { .. } => {}
+            | Grant::Own { .. }
+            | Grant::OwnScripts { .. }
+            | Grant::OwnPrograms { .. } => {}
         }
+    }
+
+    fn is_renamed_log(&self, path: &Path) -> bool {
+        log_of(path).is_some_and(|log| self.renamed_logs.contains(&log))
     }
 
     /// Decides on a request about files and sockets, without touching any.
@@ -76,7 +85,9 @@ impl FileGrants {
         };
         match (request, descriptors) {
             (Request::Open { path, how }, []) => match how {
-                Open::Read if self.reads.contains(path) => Ok(Permit::Open(path, Open::Read)),
+                Open::Read if self.reads.contains(path) || self.is_renamed_log(path) => {
+                    Ok(Permit::Open(path, Open::Read))
+                }
                 Open::Directory if self.directories.contains(path) => {
                     Ok(Permit::Open(path, Open::Directory))
                 }

@@ -47,9 +47,23 @@ pub enum Grant {
         file: PathBuf,
         arguments: Vec<OsString>,
     },
-    /// Any program as the user that the server has switched to, without access to the server's
-    /// protected files.
+    /// The user that the server has switched to. Starts nothing by itself.
     Own {
+        user: String,
+        group: Option<String>,
+    },
+    /// Scripts as that user, without access to the server's protected files: below a folder (a part
+    /// of its path with a percent sign stands for any name), with these variables beside those of
+    /// the request. Values may be patterns.
+    OwnScripts {
+        user: String,
+        group: Option<String>,
+        root: PathBuf,
+        follows_links: bool,
+        environment: Vec<(OsString, OsString)>,
+    },
+    /// Any program as that user: the server's rules may name any, and it is not confined.
+    OwnPrograms {
         user: String,
         group: Option<String>,
     },
@@ -57,6 +71,10 @@ pub enum Grant {
     Log {
         path: PathBuf,
         mode: u32,
+    },
+    /// Files that the server's own rotation has renamed this log to, for compressing them.
+    RenamedLogs {
+        log: PathBuf,
     },
     /// A file that the server reads: configuration, certificate, key …
     Read {
@@ -121,11 +139,29 @@ impl Grant {
                 writer.number(4);
                 whom(writer, user, group.as_deref());
             }
+            Grant::OwnScripts {
+                user,
+                group,
+                root,
+                follows_links,
+                environment,
+            } => {
+                writer.number(14);
+                whom(writer, user, group.as_deref());
+                writer.text(root.as_os_str().as_bytes());
+                writer.number(u64::from(*follows_links));
+                writer.pairs(environment);
+            }
+            Grant::OwnPrograms { user, group } => {
+                writer.number(15);
+                whom(writer, user, group.as_deref());
+            }
             Grant::Log { path, mode } => file(writer, 5, path, *mode),
             Grant::Read { path } => file(writer, 6, path, 0),
             Grant::Directory { path } => file(writer, 7, path, 0),
             Grant::ListenUnix { path, mode } => file(writer, 8, path, *mode),
             Grant::PidFile { path } => file(writer, 9, path, 0),
+            Grant::RenamedLogs { log } => file(writer, 13, log, 0),
             Grant::Control { state_dir, users } => {
                 writer.number(12);
                 writer.text(state_dir.as_os_str().as_bytes());
@@ -159,7 +195,7 @@ impl Grant {
                     arguments: reader.texts()?,
                 });
             }
-            5..=9 => {
+            5..=9 | 13 => {
                 let mode = u32::try_from(reader.number()?).map_err(io::Error::other)?;
                 let path = path(reader.text()?);
                 return Ok(match kind {
@@ -167,6 +203,7 @@ impl Grant {
                     6 => Grant::Read { path },
                     7 => Grant::Directory { path },
                     8 => Grant::ListenUnix { path, mode },
+                    13 => Grant::RenamedLogs { log: path },
                     _ => Grant::PidFile { path },
                 });
             }
@@ -205,6 +242,18 @@ impl Grant {
                 environment: reader.pairs()?,
             }),
             4 => Ok(Grant::Own { user, group }),
+            14 => Ok(Grant::OwnScripts {
+                user,
+                group,
+                root: path(reader.text()?),
+                follows_links: match reader.number()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(io::ErrorKind::InvalidData.into()),
+                },
+                environment: reader.pairs()?,
+            }),
+            15 => Ok(Grant::OwnPrograms { user, group }),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }

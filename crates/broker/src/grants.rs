@@ -14,6 +14,7 @@
 use crate::{
     file_grants::FileGrants,
     grant::{Grant, refuse},
+    own_scripts::OwnScripts,
     spawn_request::{SpawnKind, SpawnRequest, descriptors_named, matches},
 };
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
@@ -54,6 +55,8 @@ pub struct Allowed {
     /// Its processes are isolated (they can signal only each other), because it runs as the
     /// server's user.
     pub is_apart: bool,
+    /// In the place of the request's.
+    pub environment: Option<Vec<(OsString, OsString)>>,
 }
 
 impl Grants {
@@ -75,9 +78,10 @@ impl Grants {
                         .map(|identity| identity.uid());
                     (user.clone(), group.clone())
                 }
-                Grant::Scripts { user, group, .. } | Grant::Program { user, group, .. } => {
-                    (user.clone(), group.clone())
-                }
+                Grant::Scripts { user, group, .. }
+                | Grant::Program { user, group, .. }
+                | Grant::OwnScripts { user, group, .. }
+                | Grant::OwnPrograms { user, group } => (user.clone(), group.clone()),
                 _ => {
                     grants.files.add(grant);
                     continue;
@@ -126,6 +130,7 @@ impl Grants {
                 identity,
                 folder: None,
                 inherited,
+                environment: None,
             }),
             None => refuse(format!(
                 "the configuration does not have {} run so as {}",
@@ -146,6 +151,7 @@ impl Grants {
                 folder: None,
                 inherited: 0,
                 is_apart: false,
+                environment: None,
             }),
             false => refuse(format!(
                 "the configuration does not have {} as a log program",
@@ -155,19 +161,43 @@ impl Grants {
     }
 
     fn own_program(&self, request: &SpawnRequest, identity: Identity) -> io::Result<Allowed> {
-        match self
-            .of(request)
-            .any(|grant| matches!(grant, Grant::Own { .. }))
-            && self.own == Some(identity.uid())
-        {
-            true => Ok(Allowed {
-                identity,
-                folder: None,
-                inherited: 0,
-                is_apart: false,
-            }),
-            false => refuse(format!("user {} is not the server's", request.user)),
+        if self.own != Some(identity.uid()) {
+            return refuse(format!("user {} is not the server's", request.user));
         }
+        let mut outcome = refuse(format!(
+            "the configuration has no programs of the server's user ({})",
+            request.file.display()
+        ));
+        for grant in self.of(request) {
+            let allowed = match grant {
+                Grant::OwnPrograms { .. } => Ok(None),
+                Grant::OwnScripts {
+                    root,
+                    follows_links,
+                    environment,
+                    ..
+                } => {
+                    let scripts = OwnScripts {
+                        root,
+                        follows_links: *follows_links,
+                        environment,
+                    };
+                    scripts.allow(request).map(Some)
+                }
+                _ => continue,
+            };
+            outcome = allowed;
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome.map(|environment| Allowed {
+            identity,
+            folder: None,
+            inherited: 0,
+            is_apart: false,
+            environment,
+        })
     }
 
     fn script(&self, request: &SpawnRequest, identity: Identity) -> io::Result<Allowed> {
@@ -202,6 +232,7 @@ impl Grants {
             folder: Some(folder),
             inherited: 0,
             is_apart: false,
+            environment: None,
         })
     }
 

@@ -20,6 +20,7 @@ mod files;
 mod grant;
 mod grants;
 mod open;
+mod own_scripts;
 mod request;
 mod serve;
 mod spawn;
@@ -31,7 +32,7 @@ pub use grants::{Allowed, Grants};
 pub use open::examine;
 pub use request::{Descriptor, Request};
 pub use serve::serve;
-pub use spawn_request::{SpawnKind, SpawnRequest, any_number, descriptor, matches};
+pub use spawn_request::{SpawnKind, SpawnRequest, any_number, any_text, descriptor, matches};
 
 use std::{os::unix::process::CommandExt, path::Path, process::Command};
 

@@ -1,8 +1,10 @@
 use super::*;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl};
 use std::{
     fs::{self, File},
     io::{Read, Write},
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
+    path::PathBuf,
 };
 
 const ALICE: u32 = 41_001;

@@ -5,6 +5,7 @@
 //! | `FirstGrants`  | being the first message; the server is root    | comes once                                                               |
 //! | `Spawn`        | a grant of the program, the script's folder …  | not root but for log programs; suEXEC's checks; arguments, environment   |
 //! | `Open`         | `Read`, `Log` or `Directory` of that very path | who decides what the path leads to (`open`); a log's mode is the grant's |
+//! |                | `RenamedLogs`: a log's path, a dot, a time     | the same; for reading alone                                              |
 //! | `Bind`         | `Listen` of that address and protocol          | one descriptor, a TCP or UDP socket of IPv4 or IPv6                      |
 //! | `BindUnix`     | `ListenUnix` of that path                      | one descriptor, a Unix stream socket; only root writes to the directory  |
 //! | `RemoveFile`   | a `ListenUnix` or `PidFile` so far             | a socket; a PidFile with the server's number in it                       |

@@ -7,6 +7,7 @@
 use crate::{
     ROLE,
     grants::Allowed,
+    own_scripts::is_safe,
     spawn_request::{SpawnKind, SpawnRequest, with_descriptors},
 };
 use rustix::{fs::FileType, process::Pid};
@@ -15,11 +16,10 @@ use saker_net::{
     spawn_as::{SpawnAs, spawn_as},
 };
 use std::{
-    ffi::OsStr,
     io,
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStrExt, process::CommandExt},
+        unix::process::CommandExt,
     },
     path::Path,
     process::{Command, Stdio},
@@ -29,14 +29,6 @@ use std::{
 const PIPEFS_MAGIC: u64 = 0x5049_5045;
 /// AP_SAFE_PATH of most builds.
 const SAFE_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Variables that suEXEC allows, in addition to fields of the HTTP request and those about TLS
-/// (Apache's suexec, its list of safe variables).
-const SAFE_NAMES: &str = "AUTH_TYPE CONTENT_LENGTH CONTENT_TYPE CONTEXT_DOCUMENT_ROOT CONTEXT_PREFIX DATE_GMT DATE_LOCAL DOCUMENT_ARGS DOCUMENT_NAME \
-    DOCUMENT_PATH_INFO DOCUMENT_ROOT DOCUMENT_URI GATEWAY_INTERFACE HTTPS LAST_MODIFIED PATH_INFO PATH_TRANSLATED QUERY_STRING \
-    QUERY_STRING_UNESCAPED REMOTE_ADDR REMOTE_HOST REMOTE_IDENT REMOTE_PORT REMOTE_USER REDIRECT_ERROR_NOTES REDIRECT_HANDLER \
-    REDIRECT_QUERY_STRING REDIRECT_REMOTE_USER REDIRECT_SCRIPT_FILENAME REDIRECT_STATUS REDIRECT_URL REQUEST_METHOD \
-    REQUEST_SCHEME REQUEST_URI SCRIPT_FILENAME SCRIPT_NAME SCRIPT_URI SCRIPT_URL SERVER_ADDR SERVER_ADMIN SERVER_NAME SERVER_PORT \
-    SERVER_PROTOCOL SERVER_SIGNATURE SERVER_SOFTWARE TZ UNIQUE_ID USER_NAME";
 
 /// Starts a program. The first three descriptors are its standard ones; it inherits the others.
 /// `server`: the user that asks.
@@ -67,7 +59,7 @@ pub fn spawn(
     {
         give(pipe, &allowed, server);
     }
-    let mut command = command(request, &inherited);
+    let mut command = command(request, &allowed, &inherited);
     command
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
@@ -89,7 +81,7 @@ pub fn spawn(
     spawn_as(command, manner)
 }
 
-fn command(request: &SpawnRequest, inherited: &[OwnedFd]) -> Command {
+fn command(request: &SpawnRequest, allowed: &Allowed, inherited: &[OwnedFd]) -> Command {
     if request.kind == SpawnKind::LogProgram {
         let mut command = Command::new(&request.file);
         command.args(&request.arguments).env_remove(ROLE);
@@ -114,8 +106,10 @@ fn command(request: &SpawnRequest, inherited: &[OwnedFd]) -> Command {
             .iter()
             .map(|argument| with_descriptors(argument, &numbers)),
     );
-    let environment = request
+    let environment = allowed
         .environment
+        .as_ref()
+        .unwrap_or(&request.environment)
         .iter()
         .filter(|(name, _)| !is_script || is_safe(name));
     command.envs(environment.map(|(name, value)| (name, with_descriptors(value, &numbers))));
@@ -126,13 +120,6 @@ fn command(request: &SpawnRequest, inherited: &[OwnedFd]) -> Command {
         SpawnKind::Program | SpawnKind::LogProgram => drop(command.current_dir("/")),
     }
     command
-}
-
-fn is_safe(name: &OsStr) -> bool {
-    let bytes = name.as_bytes();
-    bytes.starts_with(b"HTTP_")
-        || bytes.starts_with(b"SSL_")
-        || SAFE_NAMES.split(' ').any(|safe| safe.as_bytes() == bytes)
 }
 
 /// So that it may open it again as /dev/stderr and its like, which a pipe of another user's would
@@ -173,6 +160,7 @@ mod tests {
                 folder: None,
                 inherited: 0,
                 is_apart: false,
+                environment: None,
             }
         };
         let owner = |pipe: &OwnedFd| rustix::fs::fstat(pipe).unwrap().st_uid;
@@ -195,18 +183,5 @@ mod tests {
         give(&fifo, &allowed(), 0);
         assert_eq!(owner(&fifo), 0);
         std::fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn what_suexec_lets_through() {
-        for (name, is_let) in [
-            ("HTTP_ACCEPT", true),
-            ("SSL_PROTOCOL", true),
-            ("QUERY_STRING", true),
-            ("LD_PRELOAD", false),
-            ("PATH", false),
-        ] {
-            assert_eq!(is_safe(OsStr::new(name)), is_let, "{name}");
-        }
     }
 }

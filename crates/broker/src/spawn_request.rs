@@ -26,8 +26,8 @@ pub enum SpawnKind {
     /// own, as the server was started with them. The program ends when its input does, even if the
     /// server is gone.
     LogProgram,
-    /// A program of the server's own, as the user that the server has switched to: with that user's
-    /// rights, but without access to the server's protected files.
+    /// A program of the server's own (CGI), as the user that the server has switched to: with that
+    /// user's rights, but without access to the server's protected files.
     Own,
 }
 
@@ -81,6 +81,11 @@ pub fn any_number() -> OsString {
     OsString::from_vec(vec![0, b'n'])
 }
 
+/// Placeholder at the end of a grant's text for any text.
+pub fn any_text() -> OsString {
+    OsString::from_vec(vec![0, b'*'])
+}
+
 const NUMBER_BYTES_MAX: usize = 40;
 
 /// Returns true if the text matches the grant's pattern.
@@ -88,7 +93,7 @@ pub fn matches(pattern: &OsStr, text: &OsStr) -> bool {
     let (mut pattern, mut text) = (pattern.as_bytes(), text.as_bytes());
     loop {
         match (pattern, text) {
-            ([], []) => return true,
+            ([], []) | ([0, b'*'], _) => return true,
             ([0, b'n', more @ ..], _) => {
                 let digits = text
                     .iter()
@@ -376,6 +381,8 @@ mod tests {
             &of(&[OsStr::new("a="), &descriptor(0)]),
             &of(&[OsStr::new("a="), &descriptor(1)])
         ));
+        let any = of(&[OsStr::new("a="), &any_text()]);
+        assert!(matches(&any, OsStr::new("a=b")) && !matches(&any, OsStr::new("b=b")));
         assert!(!matches(OsStr::new("a"), &number) && matches(OsStr::new(""), OsStr::new("")));
         assert_eq!(
             descriptors_named([of(&[OsStr::new("x"), &descriptor(1)]), number].iter()),

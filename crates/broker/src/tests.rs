@@ -229,6 +229,10 @@ fn only_what_was_granted() {
                 user: user.into(),
                 group: None,
             },
+            Grant::OwnPrograms {
+                user: user.into(),
+                group: None,
+            },
             grant("nobody", vec!["a".into()]),
         ])
     };
@@ -249,6 +253,94 @@ fn only_what_was_granted() {
     fs::remove_dir_all(other).unwrap();
 }
 
+/// A server without programs of its own has none started; one with CGI has its scripts.
+#[test]
+fn programs_of_the_servers_user_are_its_configurations() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (root, other) = (folder("own"), folder("own-other"));
+    let own = || Grant::Own {
+        user: "nobody".into(),
+        group: None,
+    };
+    let shell = SpawnRequest {
+        kind: SpawnKind::Own,
+        name: "sh".into(),
+        arguments: vec!["-c".into(), "id".into()],
+        folder: "/bin".into(),
+        ..request(SpawnKind::Own, Path::new("/bin/sh"))
+    };
+    let script = |file: PathBuf| SpawnRequest {
+        name: file.file_name().unwrap().into(),
+        folder: file.parent().unwrap().into(),
+        ..request(SpawnKind::Own, &file)
+    };
+    let one = script(root.join("in/x.cgi"));
+    let none = Grants::new(vec![own()]);
+    for request in [&shell, &one] {
+        assert!(refusal(&none, request).contains("no programs of the server's user"));
+    }
+    let of = |follows_links| {
+        let scripts = Grant::OwnScripts {
+            user: "nobody".into(),
+            group: None,
+            root: root.clone(),
+            follows_links,
+            environment: vec![
+                ("PYTHONPATH".into(), "/srv/lib".into()),
+                ("PERL5LIB".into(), crate::any_text()),
+            ],
+        };
+        Grants::new(vec![own(), scripts])
+    };
+    assert!(of(false).allow(&one).is_ok());
+    symlink(other.join("in"), root.join("out")).unwrap();
+    symlink("/bin/sh", root.join("in/sh.cgi")).unwrap();
+    for (file, is_behind_link) in [("out/x.cgi", true), ("in/sh.cgi", true), ("in", false)] {
+        let request = script(root.join(file));
+        assert!(of(false).allow(&request).is_err(), "{file}");
+        assert_eq!(of(true).allow(&request).is_ok(), is_behind_link, "{file}");
+    }
+    let elsewhere = [
+        shell,
+        script(other.join("in/x.cgi")),
+        script(root.join("in/../../x.cgi")),
+        SpawnRequest {
+            folder: other.clone(),
+            ..one.clone()
+        },
+        SpawnRequest {
+            user: "daemon".into(),
+            ..one.clone()
+        },
+    ];
+    for request in &elsewhere {
+        assert!(of(true).allow(request).is_err(), "{request:?}");
+    }
+    let given = [
+        ("QUERY_STRING", "q"),
+        ("APP_ENV", "production"),
+        ("LD_PRELOAD", "/tmp/x.so"),
+        ("BASH_FUNC_x%%", "() { id; }"),
+        ("PYTHONPATH", "/tmp"),
+        ("PYTHONPATH", "/srv/lib"),
+        ("PERL5LIB", "/any"),
+        ("PATH", "/tmp"),
+    ];
+    let given = given.map(|(name, value)| (name.into(), value.into()));
+    let allowed = of(false).allow(&SpawnRequest {
+        environment: given.to_vec(),
+        ..one
+    });
+    let mut kept = allowed.unwrap().environment.unwrap();
+    let path = kept.pop().unwrap();
+    assert_eq!(path, ("PATH".into(), std::env::var_os("PATH").unwrap()));
+    assert_eq!(kept, [&given[..2], &given[5..7]].concat());
+    fs::remove_dir_all(root).unwrap();
+    fs::remove_dir_all(other).unwrap();
+}
+
 #[test]
 fn grants_are_read_as_they_were_written() {
     let all = vec![
@@ -259,6 +351,9 @@ fn grants_are_read_as_they_were_written() {
         },
         Grant::Homes {
             suffix: "public_html".into(),
+        },
+        Grant::RenamedLogs {
+            log: "/var/log/a".into(),
         },
         Grant::Program {
             user: "a".into(),
@@ -272,6 +367,17 @@ fn grants_are_read_as_they_were_written() {
             arguments: vec!["-c".into()],
         },
         Grant::Own {
+            user: "a".into(),
+            group: None,
+        },
+        Grant::OwnScripts {
+            user: "a".into(),
+            group: Some("b".into()),
+            root: "/srv/%0".into(),
+            follows_links: true,
+            environment: vec![("A".into(), crate::any_text())],
+        },
+        Grant::OwnPrograms {
             user: "a".into(),
             group: None,
         },

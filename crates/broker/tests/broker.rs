@@ -281,7 +281,11 @@ fn a_program_of_the_servers_user_is_apart() {
         user: "nobody".into(),
         group: None,
     };
-    let broker = client([grants("nobody"), vec![own]].concat());
+    let programs = Grant::OwnPrograms {
+        user: "nobody".into(),
+        group: None,
+    };
+    let broker = client([grants("nobody"), vec![own, programs]].concat());
     // In the place of the server's: a process of the same user, outside.
     let mut bystander = std::process::Command::new("sleep");
     std::os::unix::process::CommandExt::uid(bystander.arg("100"), 65_534);
@@ -358,6 +362,7 @@ fn files_and_addresses_by_their_grants() {
             path: log.clone(),
             mode: 0o640,
         },
+        Grant::RenamedLogs { log: log.clone() },
         Grant::Directory { path: root.clone() },
         Grant::Listen {
             address: granted,
@@ -395,6 +400,18 @@ fn files_and_addresses_by_their_grants() {
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&log).unwrap()) & 0o777,
         0o640
     );
+    // What its rotation has renamed it to is read, and nothing else beside it.
+    let renamed = root.join("log.20261123T000000Z");
+    std::fs::copy(&log, &renamed).unwrap();
+    assert_eq!(read(&renamed).unwrap(), "line");
+    is_refused(
+        broker
+            .open(&renamed, Open::Append { mode: 0o640 })
+            .unwrap_err(),
+    );
+    for other in ["log.1", "key.20261123T000000Z", "log.20261123T000000Z.gz"] {
+        is_refused(read(&root.join(other)).unwrap_err());
+    }
     assert!(broker.open(&root, Open::Directory).is_ok());
     let socket = |kind| socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
     let tcp = socket(socket2::Type::STREAM);

@@ -8,6 +8,8 @@
 //! Out of scope: request paths. Nothing that a client, a document root or a `.htaccess` file can
 //! name may come here.
 
+pub use crate::guarded_open::Open;
+use crate::guarded_open::{self, Entry, Opener};
 use std::{
     collections::BTreeSet,
     ffi::OsString,
@@ -25,17 +27,6 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, OnceLock, PoisonError},
 };
-
-/// For what a path is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
-    /// A file that is read: configuration, certificate, key.
-    Read,
-    /// A log: for appending, made with this mode where it is missing.
-    Append { mode: u32 },
-    /// A directory whose names are read.
-    Directory,
-}
 
 /// The client's side of a broker. It decides by its own reading of the configuration.
 pub trait Broker: Send + Sync + Debug {
@@ -129,20 +120,42 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// For appending. Where there is a broker it opens every log, as Apache and nginx do it as root:
 /// the file that is made is root's.
 pub fn open_append(path: &Path, mode: u32) -> io::Result<File> {
-    let own = || {
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(mode)
-            .open(path)
-    };
+    let own = || guarded_open::open_log(path, mode, broker().is_some()).map(File::from);
     match broker() {
         None => own(),
-        // What it refuses because others decide what stands there may be this user's to open.
+        // Logs that no configuration names one by one, and standard streams, are this user's to
+        // open; what others may have laid in their place is refused once more.
         Some(broker) => broker
             .open(path, Open::Append { mode })
             .map(File::from)
-            .or_else(|refused| own().map_err(|_| refused)),
+            .or_else(|refused| {
+                own().map_err(|own| match own.raw_os_error() {
+                    None => own,
+                    Some(_) => refused,
+                })
+            }),
+    }
+}
+
+/// The manner in which the server opens what others may have laid there.
+pub fn opener() -> Opener {
+    Opener::of_server(broker().is_some())
+}
+
+/// Opens a file that a log was renamed to, for reading: by the broker where it is root's alone.
+/// `path`: its absolute path, which has to lead to the same file.
+pub fn open_renamed_log(entry: &Entry, path: &Path) -> io::Result<File> {
+    let own = opener().open_entry(entry, Open::Read).map(File::from);
+    let file = match own {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => broker()
+            .map_or(Err(error), |broker| broker.open(path, Open::Read))
+            .map(File::from)?,
+        own => own?,
+    };
+    let found = file.metadata()?;
+    match entry.identity()? == (found.dev(), found.ino()) {
+        true => Ok(file),
+        false => Err(io::Error::other("another file has this name")),
     }
 }
 

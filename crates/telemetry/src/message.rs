@@ -236,7 +236,7 @@ messages! {
         "Nothing; the line says how many lines were lost.";
     LOG_REOPENED "SK0603" "log" Info "logs reopened" "Nothing.";
     LOG_REOPEN_FAILED "SK0604" "log" Error "cannot reopen a log; the old file stays in use"
-        "Fix the directory or its permissions and send USR1 again.";
+        "Fix the directory or its permissions, or remove the pipe or link that another user has laid in the log's place, and send USR1 again.";
     LOG_PROGRAM_ENDED "SK0605" "log" Error "a log program exited and is restarted"
         "Find out why the program exits.";
     LOG_PROGRAM_FAILED "SK0606" "log" Error "cannot start a log program" "Check the command.";

@@ -12,17 +12,18 @@
 
 use super::{launcher, log_programs, model_paths, privileges};
 use saker_apache::Apache;
-use saker_broker::{Grant, Role, Transport};
+use saker_broker::{Grant, Role, Transport, any_text};
 use saker_broker_client::{BrokerClient, BrokerProcess};
 use saker_cli::source::{Read, Source};
 use saker_config::{
     Model,
-    model::{Address, ProgramUser, Settings, Site},
+    model::{Address, ProgramUser, Settings, Site, SymlinkPolicy},
 };
 use saker_net::privileged::{self, Broker};
 use saker_pipeline::FrontEnd;
 use saker_telemetry::{error_log, message};
 use std::{
+    ffi::OsString,
     io::{self, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
@@ -199,16 +200,79 @@ fn all_grants(read: &Read) -> Vec<Grant> {
     all.extend(log_grants(read));
     let server = &read.model.server;
     if let Some(user) = &server.user {
-        all.push(Grant::Own {
-            user: user.clone(),
-            group: server.group.clone(),
-        });
+        all.extend(own_grants(read, user));
         all.extend(saker_php::grants(&read.model));
         all.extend(file_grants(&read.model, read.front_end.is_some()));
     }
     all.sort();
     all.dedup();
     all
+}
+
+/// The server's user, and the programs that run as that user: CGI of native sites below their
+/// document roots. Rules of Apache's may name any program in files that are read for requests;
+/// therefore such a server is not confined, and could start them itself.
+fn own_grants(read: &Read, user: &str) -> Vec<Grant> {
+    let (user, group) = (user.to_owned(), read.model.server.group.clone());
+    let mut all = vec![Grant::Own {
+        user: user.clone(),
+        group: group.clone(),
+    }];
+    let front_end = read.front_end.as_ref();
+    if front_end.is_some_and(|one| one.downcast_ref::<Apache>().is_some()) {
+        all.push(Grant::OwnPrograms { user, group });
+        return all;
+    }
+    for (site, settings) in read.model.all_settings() {
+        settings.each(&mut |settings| {
+            if settings.cgi.is_empty() || settings.program_user.is_some() {
+                return;
+            }
+            let roots = roots_of(&read.model, site, settings);
+            all.extend(roots.into_iter().map(|root| Grant::OwnScripts {
+                user: user.clone(),
+                group: group.clone(),
+                root,
+                follows_links: matches!(
+                    settings.files.symlinks,
+                    SymlinkPolicy::Follow | SymlinkPolicy::OwnerMatch
+                ),
+                environment: variables_of(settings),
+            }));
+        });
+    }
+    all
+}
+
+/// Document roots that requests with these settings may have; parts of the host's name have a
+/// percent sign.
+fn roots_of(model: &Model, site: &Site, settings: &Settings) -> Vec<PathBuf> {
+    if let Some(root) = &settings.root {
+        return vec![root.folder.to_path_buf()];
+    }
+    let mut roots: Vec<PathBuf> = site.root.iter().cloned().collect();
+    if let Some(by_host) = &site.by_host {
+        let pattern = by_host.root.iter();
+        roots.extend(pattern.map(|pattern| PathBuf::from(pattern.as_str())));
+        if by_host.is_looked_up {
+            roots.extend(model.hosts.roots.iter().cloned());
+        }
+    }
+    roots
+}
+
+/// The variables of `environment`; any value, where it depends on the request.
+fn variables_of(settings: &Settings) -> Vec<(OsString, OsString)> {
+    let variables = settings.variables.iter();
+    variables
+        .map(|variable| {
+            let value = variable.value.constant().map(OsString::from);
+            (
+                OsString::from(&*variable.name),
+                value.unwrap_or_else(any_text),
+            )
+        })
+        .collect()
 }
 
 /// Grants for log programs. Apache's are started as the user that started the server; those of
@@ -273,6 +337,10 @@ fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
             mode,
         })
         .collect();
+    let compressed = model_paths::compressed_logs(model);
+    all.extend(compressed.map(|path| Grant::RenamedLogs {
+        log: absolute(path),
+    }));
     let recorded = privileged::recorded();
     all.extend(recorded.files.into_iter().map(|path| Grant::Read { path }));
     all.extend(

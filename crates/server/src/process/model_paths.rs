@@ -49,6 +49,18 @@ pub fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
         .chain(named)
 }
 
+/// Logs whose renamed files the server itself compresses.
+pub fn compressed_logs(model: &Model) -> impl Iterator<Item = &Path> {
+    model
+        .access_logs()
+        .filter_map(|log| match (&log.target, log.rotation) {
+            (AccessLogTarget::File(path), Some(rotation)) if rotation.compresses => {
+                Some(path.as_path())
+            }
+            _ => None,
+        })
+}
+
 /// Files of the model that the server reads later; and directories, with their current content.
 pub fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut paths: Vec<&PathBuf> = Vec::new();

@@ -48,6 +48,7 @@ mod start;
 mod stop;
 mod streams;
 mod takeover;
+mod tenant_logs;
 mod trust;
 mod units;
 mod upgrade;

@@ -3,19 +3,29 @@
 //! Called by: [`super::LogFile`], under the lock of its lines, before a batch is written.
 //! Caveat: two servers write to the same file while one takes over from the other. A server
 //! that finds another file than its own at the path has been rotated by the other, and opens the
-//! path again.
+//! path again. Others may be able to write to the directory: everything happens relative to its
+//! descriptor, no link is followed, and only regular files with one name are read.
 //! Out of scope: directories that the server's user may not write to. The broker opens logs there,
 //! but renames nothing.
 
-use super::open::{LOG_MODE, open_append};
+use super::open::open_append;
 use crate::{local_time::Civil, message, report};
 use flate2::{Compression, write::GzEncoder};
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, renameat, statat, unlinkat},
+    io::Errno,
+};
+use saker_net::{
+    guarded_open::Entry,
+    privileged::{open_renamed_log, opener},
+    renamed_log::is_stamp,
+};
 use std::{
-    ffi::OsString,
-    fs::{self, File, OpenOptions},
+    ffi::{OsStr, OsString},
+    fs::{self, File},
     io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    os::unix::{ffi::OsStringExt as _, fs::MetadataExt as _},
+    path::Path,
     sync::{Mutex, PoisonError},
     time::UNIX_EPOCH,
 };
@@ -126,7 +136,12 @@ impl RotationState {
         if !is_large && begun == self.period_of(now_s) {
             return Ok(Turn::Nothing);
         }
-        fs::rename(path, unused_name(path, now_s)?)?;
+        let log = opener().find(&std::path::absolute(path)?)?;
+        if log.identity()? != (own.dev(), own.ino()) {
+            return Err(io::Error::other("the name is a link"));
+        }
+        let renamed = unused_name(&log, now_s)?;
+        renameat(&log.directory, &log.name, &log.directory, &renamed)?;
         let new = open_append(path)?;
         self.period = Some(self.period_of(now_s));
         tidy_later(path, self.rotation);
@@ -151,38 +166,26 @@ fn stamp(now_s: i64) -> String {
     )
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
+fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
+    let mut name = name.to_owned();
     name.push(suffix);
-    PathBuf::from(name)
+    name
 }
 
 /// Returns the name for a file that is renamed now.
-fn unused_name(path: &Path, now_s: i64) -> io::Result<PathBuf> {
+fn unused_name(log: &Entry, now_s: i64) -> io::Result<OsString> {
     let stamp = stamp(now_s);
+    let is_unused = |name: &OsStr| {
+        let found = statat(&log.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        matches!(found, Err(Errno::NOENT))
+    };
     (0..NAMES_MAX)
         .map(|number| match number {
-            0 => with_suffix(path, &format!(".{stamp}")),
-            number => with_suffix(path, &format!(".{stamp}-{number:03}")),
+            0 => with_suffix(&log.name, &format!(".{stamp}")),
+            number => with_suffix(&log.name, &format!(".{stamp}-{number:03}")),
         })
-        .find(|name| !name.exists() && !with_suffix(name, ".gz").exists())
+        .find(|name| is_unused(name) && is_unused(&with_suffix(name, ".gz")))
         .ok_or_else(|| io::Error::new(io::ErrorKind::AlreadyExists, "no name is left"))
-}
-
-/// True for the end of a renamed file's name, without `.gz`.
-fn is_stamp(text: &str) -> bool {
-    let (stamp, number) = match text.split_once('-') {
-        Some((stamp, number)) => (stamp, Some(number)),
-        None => (text, None),
-    };
-    let shape: String = stamp
-        .chars()
-        .map(|c| if c.is_ascii_digit() { '0' } else { c })
-        .collect();
-    shape == "00000000T000000Z"
-        && number.is_none_or(|number| {
-            number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
 }
 
 /// Compresses and deletes renamed files, on a thread of its own: workers must not wait.
@@ -210,76 +213,99 @@ fn tidy_later(path: &Path, rotation: Rotation) {
 }
 
 /// Compresses renamed files, and deletes those that are too many. Also completes what an earlier
-/// process has left.
+/// process has left. Goes on after a failure, and returns the first one.
 pub(super) fn tidy(path: &Path, rotation: Rotation) -> io::Result<()> {
-    let mut renamed = renamed_files(path)?;
+    let path = std::path::absolute(path)?;
+    let log = opener().find(&path)?;
+    let mut failed = None;
+    let mut note = |name: &OsStr, outcome: io::Result<()>| {
+        if let Err(error) = outcome {
+            let text = format!("{}: {error}", name.display());
+            failed.get_or_insert_with(|| io::Error::new(error.kind(), text));
+        }
+    };
+    let mut renamed = renamed_files(&log)?;
     let surplus = renamed.len().saturating_sub(rotation.kept_max);
-    for (_, old) in renamed.drain(..surplus) {
-        remove(&old)?;
+    for name in renamed.drain(..surplus) {
+        note(&name, remove(&log, &name));
     }
-    for (_, file) in renamed {
-        if rotation.compresses && file.extension().is_none_or(|extension| extension != "gz") {
-            compress(&file)?;
+    let is_compressed = |name: &OsString| name.as_encoded_bytes().ends_with(b".gz");
+    if rotation.compresses {
+        for name in renamed.iter().filter(|name| !is_compressed(name)) {
+            note(name, compress(&log, &path, name));
         }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
-/// The renamed files with their stamps, oldest first. Removes what was not completed.
-fn renamed_files(path: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+/// Names of renamed files, oldest first. Removes what was not completed. Whatever else has such a
+/// name (a link, a pipe) is left alone.
+fn renamed_files(log: &Entry) -> io::Result<Vec<OsString>> {
+    let listing = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing = openat(&log.directory, ".", listing, Mode::empty())?;
+    let log_name = log.name.to_string_lossy();
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let other = entry.file_name();
-        let Some(end) = other
+    for entry in Dir::new(listing)? {
+        let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+        let Some(end) = name
             .to_str()
-            .and_then(|other| other.strip_prefix(&*name)?.strip_prefix('.'))
+            .and_then(|other| other.strip_prefix(&*log_name)?.strip_prefix('.'))
         else {
             continue;
         };
-        if end.strip_suffix(".gz.tmp").is_some_and(is_stamp) {
-            remove(&entry.path())?;
-        } else if is_stamp(end.strip_suffix(".gz").unwrap_or(end)) {
-            all.push((end.to_owned(), entry.path()));
+        let (is_rest, is_renamed) = (
+            end.strip_suffix(".gz.tmp").is_some_and(is_stamp),
+            is_stamp(end.strip_suffix(".gz").unwrap_or(end)),
+        );
+        if !(is_rest || is_renamed) {
+            continue;
+        }
+        match statat(&log.directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if is_plain(&found) && is_rest => remove(log, &name)?,
+            Ok(found) if is_plain(&found) => all.push(name),
+            _ => {}
         }
     }
+    // The stamps are of equal length.
     all.sort();
     Ok(all)
 }
 
+fn is_plain(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_nlink == 1
+}
+
 /// Removes a file that another server may have removed already.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+fn remove(log: &Entry, name: &OsStr) -> io::Result<()> {
+    match unlinkat(&log.directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn compress(path: &Path) -> io::Result<()> {
-    let temporary = with_suffix(path, ".gz.tmp");
-    let written = write_compressed(path, &temporary);
-    if written.is_err() {
-        remove(&temporary)?;
-        return written;
+/// `path`: the log's.
+fn compress(log: &Entry, path: &Path, name: &OsStr) -> io::Result<()> {
+    let from = open_renamed_log(&log.beside(name)?, &path.with_file_name(name))?;
+    let found = fstat(&from)?;
+    if !is_plain(&found) {
+        return Err(io::Error::other("not a regular file with a single name"));
     }
-    fs::rename(&temporary, with_suffix(path, ".gz"))?;
-    remove(path)
+    // As the log's, without what makes programs of files.
+    let mode = Mode::from_raw_mode(found.st_mode & 0o666);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let temporary = with_suffix(name, ".gz.tmp");
+    let to = File::from(openat(&log.directory, &temporary, flags, mode)?);
+    if let Err(error) = write_compressed(from, to) {
+        remove(log, &temporary)?;
+        return Err(error);
+    }
+    let complete = with_suffix(name, ".gz");
+    renameat(&log.directory, &temporary, &log.directory, &complete)?;
+    remove(log, name)
 }
 
-fn write_compressed(path: &Path, to: &Path) -> io::Result<()> {
-    let mut from = File::open(path)?;
-    let out = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(LOG_MODE)
-        .open(to)?;
-    let mut encoder = GzEncoder::new(out, Compression::default());
+fn write_compressed(mut from: File, to: File) -> io::Result<()> {
+    let mut encoder = GzEncoder::new(to, Compression::default());
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         match io::Read::read(&mut from, &mut piece)? {
@@ -293,23 +319,82 @@ fn write_compressed(path: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    const STAMPS: [&str; 4] = [
+        "20261123T000000Z",
+        "20261124T000000Z",
+        "20261125T000000Z",
+        "20261126T000000Z",
+    ];
+    const COMPRESSING: Rotation = Rotation {
+        bytes_max: None,
+        age_s: None,
+        kept_max: 14,
+        compresses: true,
+    };
 
     #[test]
-    fn names_of_renamed_files() {
+    fn stamps_of_times() {
         assert_eq!(stamp(0), "19700101T000000Z");
         assert_eq!(stamp(1_795_392_000), "20261123T000000Z");
-        for good in ["20261123T000000Z", "20261123T000000Z-001"] {
-            assert!(is_stamp(good), "{good}");
+    }
+
+    /// Another user lays links in the log's directory.
+    #[test]
+    fn nothing_is_read_or_written_by_links() {
+        let folder = std::env::temp_dir().join(format!("saker-rotation-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let logs = folder.join("logs");
+        fs::create_dir_all(&logs).unwrap();
+        let (secret, victim) = (folder.join("secret"), folder.join("victim"));
+        for file in [&secret, &victim] {
+            fs::write(file, "secret").unwrap();
         }
-        for bad in [
-            "",
-            "1",
-            "20261123",
-            "20261123T000000Z-1",
-            "20261123T000000Zx",
-            "gz",
-        ] {
-            assert!(!is_stamp(bad), "{bad}");
+        let of = |stamp: &str, end: &str| logs.join(format!("a.log.{stamp}{end}"));
+        symlink(&secret, of(STAMPS[0], "")).unwrap();
+        fs::hard_link(&secret, of(STAMPS[1], "")).unwrap();
+        fs::write(of(STAMPS[2], ""), "lines").unwrap();
+        symlink(&victim, of(STAMPS[2], ".gz.tmp")).unwrap();
+        fs::write(of(STAMPS[3], ""), "lines").unwrap();
+        fs::set_permissions(of(STAMPS[3], ""), fs::Permissions::from_mode(0o600)).unwrap();
+        let failed = tidy(&logs.join("a.log"), COMPRESSING).unwrap_err();
+        assert_eq!(failed.kind(), io::ErrorKind::AlreadyExists, "{failed}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "secret");
+        for stamp in &STAMPS[..3] {
+            assert!(!of(stamp, ".gz").exists(), "{stamp}");
         }
+        // One failure does not keep others from being compressed.
+        let done = fs::metadata(of(STAMPS[3], ".gz")).unwrap();
+        assert_eq!(done.mode() & 0o777, 0o600, "the log's own mode");
+        assert!(!of(STAMPS[3], "").exists());
+        // Nor from being removed.
+        let few = Rotation {
+            kept_max: 1,
+            ..COMPRESSING
+        };
+        assert!(tidy(&logs.join("a.log"), few).is_ok());
+        assert!(!of(STAMPS[2], "").exists() && of(STAMPS[3], ".gz").exists());
+        assert!(fs::symlink_metadata(of(STAMPS[0], "")).is_ok());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What a process that ended has left is completed.
+    #[test]
+    fn a_file_that_was_not_completed_is_written_again() {
+        let folder = std::env::temp_dir().join(format!("saker-rest-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let of = |end: &str| folder.join(format!("a.log.{}{end}", STAMPS[0]));
+        fs::write(of(""), "lines").unwrap();
+        fs::write(of(".gz.tmp"), "torn").unwrap();
+        tidy(&folder.join("a.log"), COMPRESSING).unwrap();
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        let mut text = String::new();
+        let file = File::open(of(".gz")).unwrap();
+        io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
+        assert_eq!(text, "lines");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
