@@ -3,8 +3,9 @@
 //!
 //! Called by: route selection (`saker-native`), which shares the search, and handlers that have
 //! found such a file, before they use it.
-//! Caveat: a route of the file's own path decides as well, as it does about the path itself. A
-//! redirect back to the path that the client sent is passed over: it is for those who name the file.
+//! Caveat: the first route for the file's own path decides as well, after that of the path. Not one
+//! that matches the path, too, and comes behind the path's route, which is an exception from it; nor a
+//! redirect back to the path that the client sent, which is for clients that name the file.
 //! Out of scope: actions and settings of routes.
 
 use crate::{Exchange, ExchangeFacts, Noted, Response};
@@ -103,7 +104,7 @@ pub fn follow_index(
 /// Leads the request to the route of the file in front of the last bytes of its path, if that is
 /// another one. The path stays. Returns true if so; the phases must restart.
 /// # Errors
-/// The answer to a request whose route could not be determined.
+/// The answer to a request whose route is not for clients, or could not be determined.
 pub fn follow_file(
     exchange: &mut Exchange,
     watcher: &Watcher,
@@ -118,7 +119,18 @@ pub fn follow_file(
         return Ok(false);
     };
     trace(exchange, &file, route);
+    let routing = &exchange.routing;
+    let is_internal = routing
+        .site
+        .routes
+        .get(route)
+        .is_some_and(|route| route.is_internal);
+    if is_internal && routing.redirects == routing.redirects_in_place {
+        return Err(Response::new(Status::NOT_FOUND));
+    }
     begin_with(exchange, route);
+    // The file is there; what is behind it is none.
+    exchange.routing.tried_files = Some(route);
     let in_place = &mut exchange.routing.redirects_in_place;
     *in_place = in_place.saturating_add(1);
     Ok(true)
@@ -176,15 +188,11 @@ fn other_route(
     else {
         return Ok(None);
     };
-    // Whatever has led to a route by its name was decided for the path as well.
-    let is_named = routing
-        .route
-        .and_then(|at| site.routes.get(at))
-        .is_some_and(|route| route.name.is_some());
-    if is_named && first_route(exchange, watcher, 0)? == Some(other) {
-        return Ok(None);
+    // One that matches the path itself, too, has been passed over for it.
+    match first_route(exchange, watcher, other)? == Some(other) {
+        true => Ok(None),
+        false => Ok(Some(other)),
     }
-    Ok(Some(other))
 }
 
 /// Returns the first route for the path that does not lead back to where the request comes from.
