@@ -146,6 +146,12 @@ fn trace(exchange: &mut Exchange, file: &[u8], route: usize) {
 }
 
 fn begin_with(exchange: &mut Exchange, route: usize) {
+    let own = &exchange.routing.settings;
+    let other = exchange.routing.site.routes.get(route);
+    if other.is_some_and(|other| other.settings.throttle != own.throttle) {
+        // A kept outcome is counted by the limits of the file's route alone.
+        exchange.depends_on_request();
+    }
     let routing = &mut exchange.routing;
     routing.named_route = Some(route);
     routing.file_route = Some(route);
@@ -178,7 +184,6 @@ fn other_route(
     watcher: &Watcher,
     file: &[u8],
 ) -> Result<Option<usize>, MatchError> {
-    let site = Arc::clone(&exchange.routing.site);
     let own = std::mem::replace(&mut exchange.path, file.to_vec());
     let found = first_that_decides(exchange, watcher, &own);
     exchange.path = own;
