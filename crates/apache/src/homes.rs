@@ -1,8 +1,9 @@
 //! Paths that begin with `/~name`, and hosts whose name is a folder: what mod_userdir and
 //! mod_vhost_alias make of a request.
 
+use crate::state::peek;
 use saker_apache_model::{host::Host, modules::userdir::Place};
-use saker_config::model::Address;
+use saker_config::model::{Address, RouteRoot};
 use saker_files::{LinkPolicy, Watcher, resolve};
 use saker_pipeline::Exchange;
 use std::{os::unix::ffi::OsStrExt, path::Path};
@@ -77,16 +78,33 @@ fn home(
 
 /// The document root of the host; a native site has its own.
 pub fn own_root<'h>(exchange: &'h Exchange, host: &'h Host) -> &'h [u8] {
+    let of_route = route_root(exchange).filter(|root| root.prefix.is_empty());
     let of_site = exchange
         .routing
         .site
         .root
         .as_deref()
         .filter(|_| host.is_native);
-    of_site
+    of_route
+        .map(|root| &*root.folder)
+        .or(of_site)
         .unwrap_or(&host.document_root)
         .as_os_str()
         .as_bytes()
+}
+
+/// The root or alias of the native route in force, if the path is one of its own.
+pub fn route_root(exchange: &Exchange) -> Option<&RouteRoot> {
+    let root = peek(exchange)?.base.as_ref()?.root.as_deref()?;
+    root.relative(&exchange.path).map(|_| root)
+}
+
+/// The directory that walks of a native site begin at: the route's, or the site's.
+pub fn native_root(exchange: &Exchange) -> Option<&Path> {
+    match route_root(exchange) {
+        Some(root) => Some(&root.folder),
+        None => exchange.routing.site.root.as_deref(),
+    }
 }
 
 /// The document root that the host's name stands for.

@@ -160,10 +160,10 @@ fn trace_mapping(exchange: &mut Exchange, host: &Host) {
     }
 }
 
-/// The root of a native site, where its walks begin, and the number that its folders go by.
+/// The root of a native site or its route, where walks begin, and the number that its folders go by.
 fn native_walk(exchange: &Exchange, memo: &mut Memo, base: &Arc<Settings>) -> (usize, NativeWalk) {
-    let site_root = exchange.routing.site.root.as_deref();
-    let root = site_root.unwrap_or(Path::new("/")).as_os_str().as_bytes();
+    let root = homes::native_root(exchange).unwrap_or(Path::new("/"));
+    let root = root.as_os_str().as_bytes();
     let root = [root.strip_suffix(b"/").unwrap_or(root), b"/"].concat();
     let (number, local) = memo.native_root(base, &root);
     let native = NativeWalk {
@@ -186,13 +186,7 @@ pub fn is_ruled(rules: &ApacheRules, exchange: &Exchange, local: &Arc<DirConfig>
 /// The part of a file name below the root of a native site.
 fn below_root<'f>(exchange: &Exchange, filename: &'f [u8]) -> Option<&'f [u8]> {
     peek(exchange)?.base.as_ref()?;
-    let root = exchange
-        .routing
-        .site
-        .root
-        .as_deref()?
-        .as_os_str()
-        .as_bytes();
+    let root = homes::native_root(exchange)?.as_os_str().as_bytes();
     filename
         .strip_prefix(root.strip_suffix(b"/").unwrap_or(root))?
         .strip_prefix(b"/")
@@ -209,7 +203,7 @@ fn is_hidden(exchange: &Exchange, filename: &[u8]) -> bool {
 /// component by component. Links that have to stay inside a site are judged from its root.
 fn mapped(exchange: &Exchange, filename: &[u8], kind: Option<Kind>) -> Mapped {
     let base = peek(exchange).and_then(|state| state.base.as_ref());
-    let root = exchange.routing.site.root.as_deref();
+    let root = homes::native_root(exchange);
     if let Some(root) =
         root.filter(|_| base.is_some_and(|base| base.files.symlinks == SymlinkPolicy::Inside))
         && let Some(relative) = below_root(exchange, filename)
@@ -246,6 +240,7 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
     let path = match translated {
         Some(Translated::File(file)) => return plain(file),
         Some(Translated::BelowRoot(path)) => path,
+        None if homes::route_root(exchange).is_some() => return by_route(exchange),
         None => match (
             homes::place(exchange, host, watcher),
             by_alias(exchange, host, watcher),
@@ -270,6 +265,23 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
     let named = homes::document_root(exchange, host);
     let root = named.as_deref().unwrap_or(homes::own_root(exchange, host));
     plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())
+}
+
+/// Maps by the `root` or `alias` of a native route.
+fn by_route(exchange: &Exchange) -> alias::Mapped {
+    let found =
+        homes::route_root(exchange).and_then(|root| Some((root, root.relative(&exchange.path)?)));
+    let Some((root, relative)) = found else {
+        return alias::Mapped::default();
+    };
+    let folder = root.folder.as_os_str().as_bytes();
+    let folder = [folder.strip_suffix(b"/").unwrap_or(folder), b"/"].concat();
+    let prefix = root.prefix.as_bytes();
+    alias::Mapped {
+        file: [&folder, relative].concat(),
+        context: prefix.ends_with(b"/").then(|| (prefix.to_vec(), folder)),
+        ..alias::Mapped::default()
+    }
 }
 
 /// Maps by the aliases of sections for the path first, then by those of the host.

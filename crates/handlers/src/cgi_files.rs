@@ -37,38 +37,45 @@ impl CgiFiles {
             return Handled::Declined;
         }
         match self.find(exchange) {
-            Ok(None) => Handled::Declined,
-            Ok(Some((relative, path_info))) => {
+            Ok((relative, path_info)) => {
                 Handled::Forward(Box::new(call(exchange, &relative, &path_info)))
             }
-            Err(status) => Handled::Answered(Response::new(status)),
+            Err(instead) => instead,
         }
     }
 
-    /// `None`: the path names no program.
-    fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
+    /// The error: what is done instead. Declined if the path names no program.
+    fn find(&self, exchange: &mut Exchange) -> Result<Found, Handled> {
+        let refused = |status| Handled::Answered(Response::new(status));
         let relative = document_root::relative(exchange).to_vec();
         if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
-            return Ok(None);
+            return Err(Handled::Declined);
         }
         for end in ends(&relative) {
             let (name, rest) = relative.split_at(end);
             if !is_program(&exchange.routing.settings.cgi, name) {
                 continue;
             }
-            match script::kind_or_complaint(&self.watcher, exchange, name)? {
-                script::Kind::File => return Ok(Some((name.to_vec(), rest.to_vec()))),
+            match script::kind_or_complaint(&self.watcher, exchange, name).map_err(refused)? {
+                script::Kind::File => {
+                    script::follow_script(&self.watcher, exchange, rest)?;
+                    return Ok((name.to_vec(), rest.to_vec()));
+                }
                 script::Kind::Folder => {}
-                script::Kind::Nothing => return Err(Status::NOT_FOUND),
+                script::Kind::Nothing => return Err(refused(Status::NOT_FOUND)),
             }
         }
-        if (relative.is_empty() || relative.ends_with(b"/"))
-            && let Located::File(found) = locate::locate(&self.watcher, exchange)
-            && is_program(&exchange.routing.settings.cgi, &found.relative)
-        {
-            return Ok(Some((found.relative, Vec::new())));
+        if !relative.is_empty() && !relative.ends_with(b"/") {
+            return Err(Handled::Declined);
         }
-        Ok(None)
+        match locate::locate(&self.watcher, exchange) {
+            Located::File(found) if is_program(&exchange.routing.settings.cgi, &found.relative) => {
+                Ok((found.relative, Vec::new()))
+            }
+            Located::Restart => Err(Handled::Restart),
+            Located::Answered(refused) => Err(Handled::Answered(refused)),
+            _ => Err(Handled::Declined),
+        }
     }
 }
 

@@ -14,7 +14,10 @@ use saker_pipeline::{
     CallNames, Exchange, Handled, Handler, LocalFuture, ProxyOptions, Response, UpstreamRequest,
     UpstreamTarget,
 };
-use saker_static_files::{document_root, names, script};
+use saker_static_files::{
+    document_root, names,
+    script::{self, IndexScript},
+};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -43,46 +46,49 @@ impl PhpFiles {
             return Handled::Declined;
         }
         match self.find(exchange) {
-            Ok(None) => Handled::Declined,
-            Ok(Some(found)) => self.run(exchange, found),
-            Err(status) => Handled::Answered(Response::new(status)),
+            Ok(found) => self.run(exchange, found),
+            Err(instead) => instead,
         }
     }
 
-    /// `None`: the path names no script.
-    fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
+    /// The error: what is done instead. Declined if the path names no script.
+    fn find(&self, exchange: &mut Exchange) -> Result<Found, Handled> {
         let relative = document_root::relative(exchange).to_vec();
         if !exchange.routing.settings.files.hidden && names::is_hidden(&relative) {
-            return Ok(None);
+            return Err(Handled::Declined);
         }
         for end in script::ends(&relative) {
             let (name, rest) = relative.split_at(end);
-            match script::kind_or_complaint(&self.watcher, exchange, name)? {
+            match script::kind_or_complaint(&self.watcher, exchange, name).map_err(refused)? {
                 script::Kind::File => {
-                    return Ok(Some(Found {
+                    script::follow_script(&self.watcher, exchange, rest)?;
+                    return Ok(Found {
                         relative: name.to_vec(),
                         path_info: rest.to_vec(),
-                    }));
+                    });
                 }
                 script::Kind::Folder => {}
                 script::Kind::Nothing => {
                     missing(exchange, name);
-                    return Err(Status::NOT_FOUND);
+                    return Err(refused(Status::NOT_FOUND));
                 }
             }
         }
         if !relative.is_empty() && !relative.ends_with(b"/") {
-            return Ok(None);
+            return Err(Handled::Declined);
         }
-        let index = script::index_script(&self.watcher, exchange, &relative);
-        Ok(index.map(|relative| Found {
-            relative,
-            path_info: Vec::new(),
-        }))
+        match script::index_script(&self.watcher, exchange, &relative) {
+            IndexScript::Script(relative) => Ok(Found {
+                relative,
+                path_info: Vec::new(),
+            }),
+            IndexScript::None => Err(Handled::Declined),
+            IndexScript::Restart => Err(Handled::Restart),
+            IndexScript::Answered(refused) => Err(Handled::Answered(refused)),
+        }
     }
 
     fn run(&self, exchange: &mut Exchange, found: Found) -> Handled {
-        let refused = |status| Handled::Answered(Response::new(status));
         if !names::is_php_script(&found.relative) {
             exchange.trace("content", None, || "a PHP source: it is not shown".into());
             return refused(Status::FORBIDDEN);
@@ -115,6 +121,10 @@ impl PhpFiles {
         };
         Handled::Forward(Box::new(call(exchange, upstream, &found)))
     }
+}
+
+fn refused(status: Status) -> Handled {
+    Handled::Answered(Response::new(status))
 }
 
 /// Requests for missing scripts come from scanners.

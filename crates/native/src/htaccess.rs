@@ -15,7 +15,7 @@ use crate::{
 use saker_config::model::{Action, Htaccess, Route, Settings};
 use saker_files::{Kind, LinkPolicy, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Response, Rules, Step, Verdict};
+use saker_pipeline::{Exchange, Response, Rules, Step, Verdict, file_routes};
 use std::{rc::Rc, sync::Arc};
 
 /// The file that is looked for in each directory.
@@ -54,8 +54,8 @@ impl HtaccessRules {
     /// them.
     fn decide(&self, exchange: &mut Exchange) -> bool {
         let was_under = is_under(exchange);
-        let is_for_files =
-            *exchange.action() == Action::Files && exchange.routing.site.root.is_some();
+        let is_for_files = *exchange.action() == Action::Files
+            && (exchange.routing.site.root.is_some() || exchange.routing.settings.root.is_some());
         let settings = &exchange.routing.settings;
         let applies = is_for_files
             && match settings.htaccess {
@@ -72,35 +72,72 @@ impl HtaccessRules {
     /// Looks for a file on the way from the root to the path. What can't be looked at counts as
     /// one: the rules refuse it.
     fn has_file(&self, exchange: &mut Exchange) -> bool {
-        let Some(root) = exchange.routing.site.root.clone() else {
+        let own = exchange.routing.settings.root.clone();
+        let below_own = own
+            .as_ref()
+            .and_then(|own| Some((&*own.folder, own.relative(&exchange.path)?)));
+        let site_root = exchange.routing.site.root.clone();
+        let below_site = || {
+            let path = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path);
+            Some((site_root.as_deref()?, path))
+        };
+        let Some((root, relative)) = below_own.or_else(below_site) else {
             return false;
         };
         let tokens = &mut exchange.cache.change_tokens;
-        let mut stat =
-            |path: &[u8]| match cached_stat(&self.watcher, &root, path, LinkPolicy::Follow, tokens)
-            {
-                Ok(metadata) => Some(metadata.kind),
-                Err(ResolveError::NotFound) => None,
-                Err(_) => Some(Kind::Other),
-            };
-        let ends = exchange.path.iter().enumerate();
+        let mut stat = |path: &[u8]| match cached_stat(
+            &self.watcher,
+            root,
+            path,
+            LinkPolicy::Follow,
+            tokens,
+        ) {
+            Ok(metadata) => Some(metadata.kind),
+            Err(ResolveError::NotFound) => None,
+            Err(_) => Some(Kind::Other),
+        };
+        if stat(NAME).is_some() {
+            return true;
+        }
+        let ends = relative.iter().enumerate();
         let slashes = ends.filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for at in slashes.take(DEPTH_MAX) {
-            let folder = exchange.path.get(1..at).unwrap_or_default();
-            if !folder.is_empty() && stat(folder) != Some(Kind::Directory) {
+            let folder = relative.get(..at).unwrap_or_default();
+            if stat(folder) != Some(Kind::Directory) {
                 return false;
             }
-            let name = exchange.path.get(1..=at).unwrap_or_default();
-            if stat(&[name, NAME].concat()).is_some() {
+            if stat(&[folder, b"/", NAME].concat()).is_some() {
                 return true;
             }
         }
         // A directory under its name without the slash.
-        let whole = exchange.path.get(1..).unwrap_or_default();
-        !whole.is_empty()
-            && !whole.ends_with(b"/")
-            && stat(whole) == Some(Kind::Directory)
-            && stat(&[whole, b"/", NAME].concat()).is_some()
+        !relative.is_empty()
+            && !relative.ends_with(b"/")
+            && stat(relative) == Some(Kind::Directory)
+            && stat(&[relative, b"/", NAME].concat()).is_some()
+    }
+
+    /// Leads a request for what is below a file to the route of that file, if it is another one.
+    fn follow_file(&self, exchange: &mut Exchange) -> Option<Verdict> {
+        let (path_info, mapped) = (
+            &exchange.routing.path_info,
+            exchange.routing.mapped.as_ref()?,
+        );
+        if path_info.is_empty() || !exchange.path.ends_with(path_info) {
+            return None;
+        }
+        let (root, name) = (Arc::clone(&mapped.root), mapped.relative.clone());
+        let (bytes_behind, policy) = (path_info.len(), LinkPolicy::Follow);
+        let tokens = &mut exchange.cache.change_tokens;
+        let found = cached_stat(&self.watcher, &root, &name, policy, tokens);
+        if matches!(found, Err(ResolveError::NotFound)) {
+            return None;
+        }
+        match file_routes::follow_file(exchange, &self.watcher, bytes_behind) {
+            Ok(false) => None,
+            Ok(true) => Some(Verdict::Restart),
+            Err(refused) => Some(Verdict::Answer(refused)),
+        }
     }
 }
 
@@ -220,6 +257,9 @@ impl Rules for HtaccessRules {
     fn fixups<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
         if !is_under(exchange) {
             return self.native.fixups(exchange);
+        }
+        if let Some(decided) = self.follow_file(exchange) {
+            return decided.into();
         }
         let edits = exchange
             .routing

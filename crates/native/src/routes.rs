@@ -12,9 +12,12 @@ use crate::{
 use saker_config::model::{Action, Route, Site};
 use saker_files::Watcher;
 use saker_http::{Status, path};
-use saker_matchers::{Evaluation, MatchError};
-use saker_pipeline::{Exchange, ExchangeFacts, Mapped, Noted, Response, methods, to_https};
-use saker_telemetry::{error_log, message};
+use saker_matchers::MatchError;
+use saker_pipeline::{
+    Exchange, Mapped, Response,
+    file_routes::{self, first_route},
+    methods, to_https,
+};
 use std::{rc::Rc, sync::Arc};
 
 /// Redirects to HTTPS if the site wants that, or gives the request the action and the settings of
@@ -26,7 +29,7 @@ pub fn select(exchange: &mut Exchange, watcher: &Watcher, variants: &Variants) -
     }
     let matching = match exchange.routing.named_route.take() {
         Some(named) => Some(named),
-        None => match first_match(exchange, &site, watcher) {
+        None => match first_route(exchange, watcher, 0) {
             Ok(matching) => matching,
             Err(error) => return Some(failed(exchange, &error)),
         },
@@ -64,56 +67,9 @@ pub fn select(exchange: &mut Exchange, watcher: &Watcher, variants: &Variants) -
     methods::answer(exchange)
 }
 
-/// Returns the position of the first route whose path and conditions match.
-fn first_match(
-    exchange: &mut Exchange,
-    site: &Site,
-    watcher: &Watcher,
-) -> Result<Option<usize>, MatchError> {
-    let facts = ExchangeFacts::new(exchange, Some(watcher));
-    let mut evaluation = Evaluation::new(&facts);
-    let mut found = Ok(None);
-    for at in site.routes.candidates(&exchange.path) {
-        let Some(route) = site.routes.get(at) else {
-            continue;
-        };
-        match matches(route, &mut evaluation) {
-            Ok(false) => {}
-            Ok(true) => {
-                found = Ok(Some(at));
-                break;
-            }
-            Err(error) => {
-                found = Err(error);
-                break;
-            }
-        }
-    }
-    Noted::of(&facts, evaluation).note(exchange);
-    found
-}
-
-fn matches(route: &Route, evaluation: &mut Evaluation<'_>) -> Result<bool, MatchError> {
-    if !evaluation.path_matches(&route.pattern)? {
-        return Ok(false);
-    }
-    match &route.matcher {
-        Some(matcher) => matcher.matches(evaluation),
-        None => Ok(true),
-    }
-}
-
 /// Refuses a request whose route could not be determined.
 pub fn failed(exchange: &mut Exchange, error: &MatchError) -> Response {
-    exchange.depends_on_request();
-    let path = String::from_utf8_lossy(&exchange.path).into_owned();
-    error_log::log_about(
-        &message::REQUEST_GIVEN_UP,
-        &*exchange,
-        format_args!("{path}: {error}"),
-    );
-    exchange.trace("server_rewrite", None, || error.to_string());
-    Response::new(Status::INTERNAL_SERVER_ERROR)
+    file_routes::refuse_unmatched(exchange, "server_rewrite", error)
 }
 
 fn trace(exchange: &mut Exchange, site: &Site, route: Option<&Route>) {

@@ -75,6 +75,11 @@ pub struct RoutingState {
     pub named_route: Option<usize>,
     /// The route whose `try_files` has found the current path.
     pub tried_files: Option<usize>,
+    /// The route of a file that the path stands for without naming it ([`file_routes`]), which has
+    /// been followed.
+    ///
+    /// [`file_routes`]: crate::file_routes
+    pub file_route: Option<usize>,
     /// Texts of the groups of the route's path pattern, if the path has changed since.
     pub captures: Option<Rc<Captures>>,
     /// The path as sent contains `%2F`, which is a slash in the decoded path; the rules of the site
@@ -114,6 +119,7 @@ impl RoutingState {
             route: None,
             named_route: None,
             tried_files: None,
+            file_route: None,
             captures: None,
             encoded_slash: false,
             mapped: None,

@@ -24,6 +24,7 @@ mod exchange_facts;
 pub mod exchange_state;
 pub mod extensions;
 pub mod field_edits;
+pub mod file_routes;
 pub mod generation;
 pub mod head_edits;
 mod held_policy;

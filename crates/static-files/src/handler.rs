@@ -19,7 +19,9 @@ use crate::{
 use saker_config::model::Action;
 use saker_files::{ResolveError, Watcher};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Handled, Handler, LocalFuture, Response, methods};
+use saker_pipeline::{
+    Exchange, Handled, Handler, LocalFuture, Response, file_routes::follow_file, methods,
+};
 use std::rc::Rc;
 
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
@@ -46,20 +48,24 @@ impl StaticFiles {
         }
     }
 
-    async fn answer(&self, exchange: &mut Exchange) -> Response {
+    async fn answer(&self, exchange: &mut Exchange) -> Handled {
         match exchange.head.view().method() {
             Method::Get | Method::Head => {}
             Method::Post if exchange.routing.settings.files.takes_post => {}
-            Method::Options => return with_allow(Status::NO_CONTENT),
-            Method::Extension => return methods::unknown_method(),
-            _ => return with_allow(Status::METHOD_NOT_ALLOWED),
+            Method::Options => return Handled::Answered(with_allow(Status::NO_CONTENT)),
+            Method::Extension => return Handled::Answered(methods::unknown_method()),
+            _ => return Handled::Answered(with_allow(Status::METHOD_NOT_ALLOWED)),
         }
         if let Some(below) = media::below(exchange)
             && let Located::File(found) = locate::at(&self.watcher, exchange, below.file.clone())
         {
-            return self.hls(exchange, found, &below).await;
+            return match follow_file(exchange, &self.watcher, below.bytes_behind) {
+                Ok(false) => Handled::Answered(self.hls(exchange, found, &below).await),
+                Ok(true) => Handled::Restart,
+                Err(refused) => Handled::Answered(refused),
+            };
         }
-        match locate::locate(&self.watcher, exchange) {
+        Handled::Answered(match locate::locate(&self.watcher, exchange) {
             Located::File(found) => self.file(exchange, found).await,
             Located::Folder { relative, folder } if exchange.routing.settings.files.listing => {
                 listing::respond(exchange, &self.watcher, relative, folder).await
@@ -72,13 +78,15 @@ impl StaticFiles {
                 Response::new(Status::FORBIDDEN)
             }
             Located::SlashMissing => slash_redirect(exchange),
+            Located::Restart => return Handled::Restart,
+            Located::Answered(refused) => refused,
             Located::Refused(status, why) => {
                 if let Some((relative, error)) = why {
                     file_errors::log_unavailable(exchange, &relative, error);
                 }
                 Response::new(status)
             }
-        }
+        })
     }
 
     async fn file(&self, exchange: &mut Exchange, mut found: LocatedFile) -> Response {
@@ -184,7 +192,7 @@ impl Handler for StaticFiles {
             if document_root::root(exchange).is_none() || *exchange.action() != Action::Files {
                 return Handled::Declined;
             }
-            Handled::Answered(self.answer(exchange).await)
+            self.answer(exchange).await
         })
     }
 }

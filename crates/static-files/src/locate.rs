@@ -15,7 +15,7 @@ use crate::{
 };
 use saker_files::{Kind, Metadata, ResolveError, Resolved, Watcher};
 use saker_http::{Status, content_coding::Coding};
-use saker_pipeline::Exchange;
+use saker_pipeline::{Exchange, Response, file_routes::follow_index};
 use std::{path::Path, sync::Arc};
 
 pub enum Located {
@@ -28,6 +28,10 @@ pub enum Located {
     },
     /// A directory requested without the trailing slash.
     SlashMissing,
+    /// The index file has a route of its own: the phases must restart.
+    Restart,
+    /// The answer to a request whose route could not be determined.
+    Answered(Response),
     /// The status, and the path from the root with the error, for the log.
     Refused(Status, Option<(Vec<u8>, ResolveError)>),
 }
@@ -74,6 +78,11 @@ fn index(
         match resolve_traced(watcher, exchange, &candidate) {
             Ok(resolved) if resolved.metadata.kind == Kind::File => {
                 exchange.trace("content", None, || format!("index file `{name}`"));
+                match follow_index(exchange, watcher, name.as_bytes()) {
+                    Ok(false) => {}
+                    Ok(true) => return Located::Restart,
+                    Err(refused) => return Located::Answered(refused),
+                }
                 return Located::File(found(watcher, exchange, candidate, resolved));
             }
             Ok(resolved) if resolved.metadata.kind == Kind::Other => {

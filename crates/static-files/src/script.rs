@@ -8,7 +8,10 @@
 use crate::{document_root, file_errors, index::index_names, names};
 use saker_files::{Kind as FileKind, ResolveError, Watcher, cached_stat};
 use saker_http::Status;
-use saker_pipeline::{Exchange, Script, Trust};
+use saker_pipeline::{
+    Exchange, Handled, Response, Script, Trust,
+    file_routes::{follow_file, follow_index},
+};
 use std::{os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 pub enum Kind {
@@ -74,29 +77,53 @@ pub fn kind(
     }
 }
 
+/// A directory's first index file, if that is a script.
+pub enum IndexScript {
+    None,
+    Script(Vec<u8>),
+    /// It has a route of its own: the phases must restart.
+    Restart,
+    /// The answer to a request whose route could not be determined.
+    Answered(Response),
+}
+
 /// The script that is a directory's first index file.
-pub fn index_script(
-    watcher: &Watcher,
-    exchange: &mut Exchange,
-    relative: &[u8],
-) -> Option<Vec<u8>> {
+pub fn index_script(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> IndexScript {
     let settings = Arc::clone(&exchange.routing.settings);
     for name in index_names(&settings) {
         let candidate = [relative, name.as_bytes()].concat();
         match kind(watcher, exchange, &candidate) {
             Ok(Kind::File) if names::is_php(&candidate) => {
                 exchange.trace("content", None, || format!("index file `{name}`"));
-                return Some(candidate);
+                return match follow_index(exchange, watcher, name.as_bytes()) {
+                    Ok(false) => IndexScript::Script(candidate),
+                    Ok(true) => IndexScript::Restart,
+                    Err(refused) => IndexScript::Answered(refused),
+                };
             }
-            Ok(Kind::File) => return None,
+            Ok(Kind::File) | Err(_) => return IndexScript::None,
             Ok(_) => {}
-            Err(_) => return None,
         }
     }
-    None
+    IndexScript::None
 }
 
-/// The same, and logs errors.
+/// Asks the routes of a script for the path in front of its path info.
+/// # Errors
+/// Another route decides first, or it could not be determined.
+pub fn follow_script(
+    watcher: &Watcher,
+    exchange: &mut Exchange,
+    path_info: &[u8],
+) -> Result<(), Handled> {
+    match follow_file(exchange, watcher, path_info.len()) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Handled::Restart),
+        Err(refused) => Err(Handled::Answered(refused)),
+    }
+}
+
+/// The same as [`kind`], and logs errors.
 pub fn kind_or_complaint(
     watcher: &Watcher,
     exchange: &mut Exchange,

@@ -56,6 +56,7 @@ pub(super) async fn content(
     if matches!(handled, Handled::Restart) {
         // To a path that the program has named, for this request.
         exchange.depends_on_request();
+        exchange.routing.file_route = None;
     }
     match handled {
         // The program has delegated its response to a file.

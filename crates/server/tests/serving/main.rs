@@ -38,6 +38,7 @@ mod counters;
 mod databases_tls;
 mod discovery;
 mod dokuwiki;
+mod file_routes;
 mod gateway;
 mod goaccess;
 mod grpc;

@@ -87,8 +87,8 @@ pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
     }
 }
 
-/// The file, from the root, and the part of it.
-pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
+/// The file, from the root, the length of what is behind its name, and the part of it.
+pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, usize, Hls)> {
     let is_handled = exchange.routing.handler.as_deref() == Some(HLS_HANDLER);
     if !exchange.routing.settings.media.hls && !is_handled {
         return None;
@@ -107,7 +107,7 @@ pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
         b"init.mp4" => Hls::Init,
         name => Hls::Fragment(fragment(name)?),
     };
-    (is_handled || is_mp4(file)).then(|| (file.to_vec(), hls))
+    (is_handled || is_mp4(file)).then(|| (file.to_vec(), name.len() + 1, hls))
 }
 
 /// Answers like the representation, unless the query may ask for a part; that needs a full

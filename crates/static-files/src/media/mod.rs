@@ -40,12 +40,19 @@ pub struct Media {
 /// A request for something below a file: the file, and the part.
 pub struct Below {
     pub file: Vec<u8>,
+    /// Length of the part's name, and of the slash in front of it.
+    pub bytes_behind: usize,
     hls: Hls,
 }
 
 /// The part of HLS that the request names. The file may not exist.
 pub fn below(exchange: &Exchange) -> Option<Below> {
-    media_request::by_name(exchange).map(|(file, hls)| Below { file, hls })
+    let (file, bytes_behind, hls) = media_request::by_name(exchange)?;
+    Some(Below {
+        file,
+        bytes_behind,
+        hls,
+    })
 }
 
 /// The route cache's entry for a file.
