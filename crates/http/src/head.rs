@@ -89,10 +89,24 @@ known_fields! {
     Referer "referer";
     UserAgent "user-agent";
     CacheControl "cache-control";
+    ContentRange "content-range";
 }
 
 impl KnownField {
     pub const COUNT: usize = KNOWN.len();
+
+    /// Fields that nginx refuses a second line of (400), besides those of the framing: which of two
+    /// values counts would be up to each recipient.
+    pub const SINGLE: [KnownField; 8] = [
+        KnownField::Authorization,
+        KnownField::IfMatch,
+        KnownField::IfNoneMatch,
+        KnownField::IfModifiedSince,
+        KnownField::IfUnmodifiedSince,
+        KnownField::IfRange,
+        KnownField::ContentRange,
+        KnownField::Expect,
+    ];
 
     /// Returns the known field with this name, ignoring case. Called for every field line: one
     /// access to [`SLOT`], one comparison.
@@ -106,6 +120,17 @@ impl KnownField {
         KNOWN[self as usize].0
     }
 }
+
+/// A bit for each of [`KnownField::SINGLE`].
+const SINGLE_BITS: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < KnownField::SINGLE.len() {
+        bits |= 1 << KnownField::SINGLE[at] as u32;
+        at += 1;
+    }
+    bits
+};
+const _: () = assert!(KnownField::COUNT <= 32, "a bit for each known field");
 
 const SLOTS: usize = 64;
 const LEN_FACTOR: usize = 1;
@@ -156,6 +181,8 @@ pub struct HeadIndex {
     first: [u32; KnownField::COUNT],
     /// Number of lines of that name (saturating).
     count: [u8; KnownField::COUNT],
+    /// A bit for each known field that has more than one line.
+    repeated: u32,
     /// Bytes behind the head as received, which replace some of it.
     replaced_bytes: u32,
     /// A parser has seen that all names are plain; false where none has looked.
@@ -172,6 +199,7 @@ impl Default for HeadIndex {
             fields: Vec::new(),
             first: [0; KnownField::COUNT],
             count: [0; KnownField::COUNT],
+            repeated: 0,
             replaced_bytes: 0,
             names_are_plain: false,
         }
@@ -184,6 +212,7 @@ impl HeadIndex {
         self.fields.clear();
         self.first = [0; KnownField::COUNT];
         self.count = [0; KnownField::COUNT];
+        self.repeated = 0;
         self.replaced_bytes = 0;
         self.names_are_plain = false;
     }
@@ -209,6 +238,8 @@ impl HeadIndex {
             let slot = known as usize;
             if self.first[slot] == 0 {
                 self.first[slot] = self.fields.len() as u32;
+            } else {
+                self.repeated |= 1 << slot;
             }
             self.count[slot] = self.count[slot].saturating_add(1);
         }
@@ -415,6 +446,12 @@ impl<'a> HeadView<'a> {
     /// Number of lines of a known field there are (255 stands for 255 or more).
     pub fn known_count(self, known: KnownField) -> u8 {
         self.index.count[known as usize]
+    }
+
+    /// Returns true if one of [`KnownField::SINGLE`] has more than one line.
+    #[inline]
+    pub fn repeats_single(self) -> bool {
+        self.index.repeated & SINGLE_BITS != 0
     }
 
     /// Every line of a known field, in order; no search where there is at most one.

@@ -68,6 +68,9 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
     }
     ask_with(request, conf);
+    if let Some(refused) = without_content(request) {
+        return refused;
+    }
     pass_hints(request);
     let decision = request.exchange.cache.decision.as_ref();
     let mut spare = decision.and_then(|decision| decision.take_request());
@@ -100,6 +103,22 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
         false => Verdict::Pass,
     }
+}
+
+/// Refuses a request with its first error if its content has gone to an upstream that failed: another
+/// one must not take it for a request without content. Notes whether an error may lead to another.
+fn without_content(request: &mut Request<'_>) -> Option<Verdict> {
+    let upstream = &request.exchange.upstream;
+    if upstream.has_lost_content && upstream.own_content.is_none() {
+        let status = request.state.failed_status.unwrap_or(502);
+        request.state.error_status = Some(status);
+        return Some(Verdict::Answer(Response::new(Status(status))));
+    }
+    let pages = request.state.location.conf.core.error_pages.as_deref();
+    let mut pages = pages.unwrap_or_default().iter();
+    request.exchange.upstream.may_go_elsewhere = !request.exchange.body.is_end()
+        && pages.any(|page| page.target.source.starts_with(['@', '$']));
+    None
 }
 
 /// Makes the fields or parameters that the upstream is told.

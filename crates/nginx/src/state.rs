@@ -65,8 +65,12 @@ pub struct State {
     pub is_unparsed: bool,
     /// The path is the one that the location was chosen by.
     pub is_location_valid: bool,
+    /// `try_files` has found a name behind an alias that is otherwise the whole name of a file.
+    pub adds_path_to_alias: bool,
     /// The status of the response, whatever answers (`error_page`).
     pub error_status: Option<u16>,
+    /// The status of the last error that a page was chosen for.
+    pub failed_status: Option<u16>,
     /// An error page has been chosen; errors of it have none.
     pub has_error_page: bool,
     /// Fields of the error that its page keeps.
@@ -132,7 +136,9 @@ impl State {
             changes_left: CHANGES_MAX,
             is_unparsed: true,
             is_location_valid: true,
+            adds_path_to_alias: false,
             error_status: None,
+            failed_status: None,
             has_error_page: false,
             error_fields: Vec::new(),
             limit_rate: None,
@@ -168,6 +174,7 @@ impl State {
         self.is_internal = true;
         self.is_unparsed = false;
         self.is_location_valid = false;
+        self.adds_path_to_alias = false;
         self.is_forwarded = false;
         self.auth_answer = None;
         self.location = Arc::clone(&self.server.outside);

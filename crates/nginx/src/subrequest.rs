@@ -151,8 +151,7 @@ pub fn split(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     };
     let mut decoded = Vec::with_capacity(path.len());
     saker_http::path::normalize(path, &mut decoded).ok()?;
-    let mut segments = path.split(|byte| *byte == b'/');
-    if segments.any(|segment| segment == b"..") {
+    if saker_http::path::leads_upwards(path) {
         return None;
     }
     Some((decoded, query))
