@@ -19,7 +19,7 @@ use tokio::sync::{Notify, futures::Notified};
 /// By the addresses of backends: several pools may lead to the same processes.
 static ROOMS: LazyLock<Mutex<HashMap<String, Weak<ProcessRoom>>>> = LazyLock::new(Mutex::default);
 
-/// What the workers tell each other of the processes at one address.
+/// The processes at one address, as the workers share them.
 #[derive(Default)]
 pub struct ProcessRoom {
     waiting: Mutex<Waiting>,

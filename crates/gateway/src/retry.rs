@@ -48,9 +48,7 @@ impl Gateway {
             exchange.upstream.own_content.is_some(),
         );
         let mut content = Content::new(exchange.take_upstream_content());
-        let outcome = self
-            .ask_members(exchange, call, group, &mut content)
-            .await;
+        let outcome = self.ask_members(exchange, call, group, &mut content).await;
         if had_content && call.manner.is_like_nginx {
             let goes_on = match &outcome {
                 Err(_) => true,
@@ -99,7 +97,7 @@ impl Gateway {
             let busy = Busy::new(pool, member);
             begin_attempt(exchange, member);
             balancer_variables::set(exchange, &group.upstream, member);
-            let attempt = 
+            let attempt =
                 self.ask_member(exchange, call, member, pool, is_fresh, &mut asked.untold);
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {
@@ -119,10 +117,9 @@ impl Gateway {
                 }
                 Err(failed) => failed,
             };
-            let attempts = &exchange.upstream.attempts;
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
-                attempts.forget();
+                exchange.upstream.attempts.forget();
                 again = Some(at);
                 continue;
             }

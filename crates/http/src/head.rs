@@ -259,8 +259,8 @@ impl HeadIndex {
     fn remove_listed(&mut self, bytes: &[u8]) {
         let lines = HeadView::new(bytes, self).lines(KnownField::Connection);
         let mut listed: Vec<&[u8]> = lines
-            .flat_map(options)
-            .filter(|option| !is_about_connection(option))
+            .flat_map(nominated::options)
+            .filter(|option| !nominated::is_about_connection(option))
             .collect();
         if listed.is_empty() {
             return;
@@ -272,7 +272,7 @@ impl HeadIndex {
             listed
                 .iter()
                 .any(|option| option.eq_ignore_ascii_case(name))
-                && !is_end_to_end(name)
+                && !nominated::is_end_to_end(name)
         };
         let kept: Vec<FieldSpan> = self
             .fields
@@ -293,80 +293,6 @@ impl HeadIndex {
     pub fn has(&self, known: KnownField) -> bool {
         self.first[known as usize] != 0
     }
-}
-
-/// Members of a Connection field.
-fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| *byte == b',').map(crate::chars::trim_ows)
-}
-
-/// Options that are no fields, or fields which this server itself reads as the recipient that they
-/// are for.
-fn is_about_connection(option: &[u8]) -> bool {
-    const KNOWN: [&str; 8] = [
-        "",
-        "keep-alive",
-        "close",
-        "upgrade",
-        "te",
-        "http2-settings",
-        "proxy-connection",
-        "trailer",
-    ];
-    KNOWN
-        .iter()
-        .any(|known| option.eq_ignore_ascii_case(known.as_bytes()))
-}
-
-/// Fields that no client may nominate: "a sender MUST NOT send a connection option corresponding to
-/// a field that is intended for all recipients of the content" (RFC 9110 section 7.6.1). They are
-/// about framing, routing and credentials; a nomination is ignored for all purposes.
-const END_TO_END: [&str; 19] = [
-    "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "content-type",
-    "content-encoding",
-    "content-range",
-    "cookie",
-    "authorization",
-    "cache-control",
-    "expect",
-    "origin",
-    "range",
-    "if-match",
-    "if-none-match",
-    "if-modified-since",
-    "if-unmodified-since",
-    "if-range",
-    "via",
-];
-
-/// Parts of names by which proxies before this server tell of clients. By nominating such a field a
-/// client could make this server disbelieve a proxy that forwards Connection as it came.
-const BY_PROXIES: [&str; 10] = [
-    "forwarded",
-    "-ip",
-    "ip-",
-    "addr",
-    "remote",
-    "x-client-",
-    "x-original-",
-    "cf-",
-    "x-ssl-",
-    "cert",
-];
-
-fn is_end_to_end(name: &[u8]) -> bool {
-    let has = |part: &str| {
-        name.windows(part.len())
-            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
-    };
-    END_TO_END
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-        || BY_PROXIES.iter().any(|part| has(part))
 }
 
 /// A borrowed request head: the bytes and where everything is in them.
@@ -834,6 +760,7 @@ fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {
     }
 }
 
+mod nominated;
 mod stand_in;
 #[cfg(test)]
 mod tests;

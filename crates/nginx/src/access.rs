@@ -99,8 +99,7 @@ pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
         // Of two refusals, the one that asks for a password counts: with it the client may come in.
         // An error of the subrequest is no refusal.
         (_, Decision::Refused(of_user), Decision::Refused(of_request))
-            if of_request.status == Status::FORBIDDEN
-                && of_user.status == Status::UNAUTHORIZED =>
+            if of_request.status == Status::FORBIDDEN && of_user.status == Status::UNAUTHORIZED =>
         {
             Verdict::Answer(of_user)
         }

@@ -10,9 +10,7 @@ use crate::{
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
-use saker_nginx_model::{
-    modules::core::{Fallback, Handler, TryFiles},
-};
+use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
 use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
 use saker_telemetry::message::{self, Level};
 use std::{
@@ -130,7 +128,8 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
         };
         let found = request.stat(&mapped.root, &mapped.relative);
         let is_folder = found.is_ok_and(|found| found.kind == Kind::Directory);
-        if found.is_err() || is_folder != wants_folder {
+        // No file has a name that ends with a slash.
+        if found.is_err() || is_folder != wants_folder || !is_folder && path.ends_with(b"/") {
             continue;
         }
         request.exchange.trace("fixups", None, || {

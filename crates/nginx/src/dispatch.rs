@@ -39,7 +39,7 @@ pub fn begin(
         // Another location may have another `auth_request`.
         state.auth_answer = None;
         if std::mem::take(&mut exchange.upstream.leads_elsewhere) {
-            (state.is_forwarded, state.adds_path_to_alias) = (false, false);
+            state.adds_path_to_alias = false;
             if !state.change() {
                 return Some(cycle(exchange, nginx, watcher));
             }

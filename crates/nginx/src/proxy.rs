@@ -40,17 +40,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     request.depends_on_request();
     let conf = location.conf.upstreams.of(proxied.gateway);
     let Some((upstream, target)) = upstream(request, caches, proxied, conf) else {
-        request.exchange.trace("fixups", None, || {
-            "the address of the upstream is invalid".into()
-        });
-        let url = request.text(&proxied.text);
-        let shown = log_lines::shown(&url);
-        let text = match split_url(proxied.gateway, &shown).authority {
-            host if host.starts_with(':') => format!("no host in upstream \"{host}\""),
-            _ => format!("invalid URL prefix in \"{shown}\""),
-        };
-        request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
-        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+        return invalid(request, proxied);
     };
     request
         .exchange
@@ -103,6 +93,21 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
         false => Verdict::Pass,
     }
+}
+
+/// The answer where the address of the upstream is invalid.
+fn invalid(request: &mut Request<'_>, proxied: &Proxied) -> Verdict {
+    request.exchange.trace("fixups", None, || {
+        "the address of the upstream is invalid".into()
+    });
+    let url = request.text(&proxied.text);
+    let shown = log_lines::shown(&url);
+    let text = match split_url(proxied.gateway, &shown).authority {
+        host if host.starts_with(':') => format!("no host in upstream \"{host}\""),
+        _ => format!("invalid URL prefix in \"{shown}\""),
+    };
+    request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
+    Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR))
 }
 
 /// Refuses a request with its first error if its content has gone to an upstream that failed: another

@@ -128,6 +128,9 @@ impl Request<'_> {
         let Ok(metadata) = self.stat_path(path) else {
             return false;
         };
+        if path.ends_with(b"/") && metadata.kind != Kind::Directory {
+            return false;
+        }
         match test {
             FileTest::File => metadata.kind == Kind::File,
             FileTest::Directory => metadata.kind == Kind::Directory,
