@@ -7,13 +7,16 @@ use crate::stub_status::Count;
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server, modules::resolver::Found};
-use std::{fs, path::PathBuf, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fs, path::PathBuf, rc::Rc, sync::Arc};
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
 
 /// The words of an identifier of `userid`.
 pub type UserIdWords = [u32; 4];
+
+/// Variables of SSI, which a page shares with those that it includes.
+pub type SharedVariables = Rc<RefCell<HashMap<Vec<u8>, Vec<u8>>>>;
 
 /// The answer to the subrequest of `auth_request`.
 #[derive(Clone, Debug)]
@@ -75,6 +78,8 @@ pub struct State {
     pub has_error_page: bool,
     /// Fields of the error that its page keeps.
     pub error_fields: Vec<(Box<str>, Box<[u8]>)>,
+    /// There has been a page with SSI.
+    pub ssi_variables: Option<SharedVariables>,
     /// `set $limit_rate`
     pub limit_rate: Option<Box<[u8]>>,
     /// Rates, or connections, have been charged.
@@ -141,6 +146,7 @@ impl State {
             failed_status: None,
             has_error_page: false,
             error_fields: Vec::new(),
+            ssi_variables: None,
             limit_rate: None,
             requests_limited: false,
             connections_limited: false,

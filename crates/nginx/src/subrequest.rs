@@ -88,6 +88,7 @@ pub fn inner(
     inner.routing.redirects_max = u8::MAX;
     let mut state = State::new(Arc::clone(&outer.server));
     state.values.clone_from(&outer.values);
+    state.ssi_variables.clone_from(&outer.ssi_variables);
     state.is_internal = true;
     state.requests_limited = true;
     state.connections_limited = true;
