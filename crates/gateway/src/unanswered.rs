@@ -70,15 +70,13 @@ impl UnansweredConnections {
 
     /// One that has waited too long, for which nothing has been done so far.
     fn late(&mut self, now_ms: u64) -> Option<&mut Waiting> {
-        let longest = self
+        let late = self
             .waiting
             .iter_mut()
             .find(|one| !one.has_room)
-            .filter(|one| now_ms.saturating_sub(one.since_ms) >= UNANSWERED_MS_MAX);
-        longest.map(|one| {
-            one.has_room = true;
-            one
-        })
+            .filter(|one| now_ms.saturating_sub(one.since_ms) >= UNANSWERED_MS_MAX)?;
+        late.has_room = true;
+        Some(late)
     }
 }
 

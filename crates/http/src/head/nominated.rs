@@ -28,7 +28,7 @@ pub fn is_about_connection(option: &[u8]) -> bool {
 /// Fields that no client may nominate: "a sender MUST NOT send a connection option corresponding to
 /// a field that is intended for all recipients of the content" (RFC 9110 section 7.6.1). They are
 /// about framing, routing and credentials; a nomination is ignored for all purposes.
-const END_TO_END: [&str; 19] = [
+pub const END_TO_END: [&str; 19] = [
     "host",
     "connection",
     "content-length",
