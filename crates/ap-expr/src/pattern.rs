@@ -292,6 +292,31 @@ impl Pattern {
         }
     }
 
+    /// The text of any group, also of one behind those that [`Spans`] has room for, of a match that
+    /// was found before. `None`: the group took no part.
+    pub fn group_text<'s>(
+        &self,
+        group: usize,
+        subject: &'s [u8],
+        spans: &Spans,
+    ) -> Result<Option<&'s [u8]>, LimitReached> {
+        if group < SPANS {
+            return Ok(spans.get(group).and_then(|range| subject.get(range)));
+        }
+        let read = |regex: &Regex| -> Result<Option<&'s [u8]>, pcre2::Error> {
+            let mut locations = regex.capture_locations();
+            let found = regex.captures_read(&mut locations, subject)?;
+            let range = found.and_then(|_| locations.get(group));
+            Ok(range.and_then(|(start, end)| subject.get(start..end)))
+        };
+        match read(&self.inner.compiled) {
+            Err(error) if error.code() == JIT_STACK_LIMIT => {
+                read(self.interpreted()?).map_err(|_| LimitReached)
+            }
+            outcome => outcome.map_err(|_| LimitReached),
+        }
+    }
+
     /// Names (`MATCH_` and the group's name in capitals, as LocationMatch and DirectoryMatch set
     /// them) and where they matched.
     pub fn named_captures(&self, subject: &[u8]) -> Result<Option<NamedCaptures>, LimitReached> {

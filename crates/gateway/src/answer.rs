@@ -279,6 +279,14 @@ pub fn unwanted(
     }
 }
 
+/// Returns true if a path that an upstream names has a segment that leads upwards, in whatever
+/// writing. Such a path is not followed, as by nginx: the upstream may have put a client's text
+/// behind the name of a folder.
+pub fn leads_upwards(location: &[u8]) -> bool {
+    let path = location.split(|byte| *byte == b'?').next();
+    path.is_some_and(path::leads_upwards)
+}
+
 /// RFC 3875 section 6.2.2: the response is that of another path of ours, as if the client had asked
 /// for it by GET. `false`: no path of ours.
 pub fn follow(location: &[u8], exchange: &mut Exchange) -> bool {
@@ -296,6 +304,8 @@ pub fn follow(location: &[u8], exchange: &mut Exchange) -> bool {
     exchange.path = read;
     exchange.query = query.map(<[u8]>::to_vec);
     exchange.body = Box::new(NoBody);
+    // There is none with GET.
+    exchange.upstream.has_lost_content = false;
     exchange.head = as_get(&exchange.head);
     true
 }

@@ -476,7 +476,10 @@ impl Gateway {
             Order::File(name, files) => {
                 accel_redirect::send_file(exchange, call, &name, &files, handed)
             }
-            Order::Accel(path) | Order::LiteSpeed(path) if answer::follow(&path, exchange) => {
+            Order::Accel(path) | Order::LiteSpeed(path)
+                if !answer::leads_upwards(&path) && answer::follow(&path, exchange) =>
+            {
+                exchange.upstream.leads_elsewhere = call.manner.is_like_nginx;
                 exchange.upstream.internal_redirect = Some(Box::new(handed));
                 Handled::Restart
             }

@@ -44,6 +44,7 @@ mod nginx_words;
 mod own_request;
 mod ping;
 mod pool;
+mod process_room;
 mod programs;
 mod public_urls;
 mod queue;

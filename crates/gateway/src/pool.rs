@@ -6,7 +6,7 @@
 //!
 //! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps
 //! a process from all others. So one makes room for each request that waits on a fresh one that no
-//! process may have taken yet (`unanswered.rs`).
+//! process may have taken yet (`unanswered.rs`), be it in another worker (`process_room.rs`).
 //!
 //! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across
 //! cores. Limits are each worker's share.
@@ -15,6 +15,7 @@ use crate::{
     connect::{connect, connect_now, probe_connect},
     failure::Failure,
     http2::Links,
+    process_room::ProcessRoom,
     queue::Queue,
     transport::Transport,
     unanswered::{UNANSWERED_MS_MAX, UnansweredConnections},
@@ -27,7 +28,7 @@ use saker_telemetry::{error_log, message};
 use saker_tls::ClientTls;
 use std::{
     cell::{Cell, RefCell},
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::Arc,
     time::Duration,
 };
@@ -105,8 +106,14 @@ pub struct Pool {
     /// Busy and idle ones.
     open: Cell<usize>,
     unanswered: RefCell<UnansweredConnections>,
-    /// A task is watching over waiting requests while connections are idle.
+    /// A task is watching over waiting requests.
     is_watched: Cell<bool>,
+    /// The last request may have left its connection for another one.
+    keeps: Cell<bool>,
+    /// Asked for room by all workers; `None`: one process takes any number of connections.
+    room: Option<Arc<ProcessRoom>>,
+    /// A task closes idle connections for other workers.
+    gives_room: Cell<bool>,
     queue: Rc<Queue>,
     /// Requests under way, and bytes so far, for the choice among members.
     pub busy: Cell<u32>,
@@ -117,6 +124,7 @@ impl Pool {
     pub fn new(backend: Arc<Backend>) -> Pool {
         Pool {
             name: backend.to_string().into(),
+            room: has_processes(&backend).then(|| ProcessRoom::of(&backend)),
             backend,
             tls: RefCell::default(),
             links: Links::default(),
@@ -127,6 +135,8 @@ impl Pool {
             open: Cell::new(0),
             unanswered: RefCell::default(),
             is_watched: Cell::new(false),
+            keeps: Cell::new(false),
+            gives_room: Cell::new(false),
             queue: Rc::default(),
             busy: Cell::new(0),
             bytes: Cell::new(0),
@@ -174,6 +184,7 @@ impl Pool {
 
     pub fn note(&self, tuning: &Tuning) {
         self.kept_ms.set(tuning.kept_ms);
+        self.keeps.set(tuning.kept_max > 0);
         self.forks_on_demand.set(tuning.forks_on_demand);
         if *self.epoch.borrow() != tuning.epoch {
             *self.epoch.borrow_mut() = tuning.epoch.clone();
@@ -283,6 +294,10 @@ impl Pool {
     /// happens.
     fn counted(self: &Rc<Self>) -> Connection {
         self.open.set(self.open.get() + 1);
+        // Where none is kept, nor in other workers, none is in the way.
+        if self.keeps.get() && self.has_processes() {
+            self.start_watch();
+        }
         Connection {
             transport: None,
             pool: Some(Rc::clone(self)),
@@ -358,10 +373,19 @@ impl Pool {
     fn put_back(self: &Rc<Self>, idle: Idle) {
         self.idle.borrow_mut().push(idle);
         self.queue.call();
-        if self.has_processes()
-            && self.unanswered.borrow().wants_room()
-            && !self.is_watched.replace(true)
-        {
+        let Some(room) = &self.room else {
+            return;
+        };
+        if self.unanswered.borrow().wants_room() {
+            self.start_watch();
+        }
+        if !self.gives_room.replace(true) {
+            tokio::task::spawn_local(give_room(Rc::downgrade(self), Arc::clone(room)));
+        }
+    }
+
+    fn start_watch(self: &Rc<Self>) {
+        if !self.is_watched.replace(true) {
             tokio::task::spawn_local(Rc::clone(self).watch());
         }
     }
@@ -369,11 +393,12 @@ impl Pool {
     /// A process that has to do with one connection at a time goes on to one that waits only when
     /// its own has ended.
     fn has_processes(&self) -> bool {
-        self.backend.protocol.takes_variables()
+        self.room.is_some()
     }
 
     fn may_keep(&self, epoch: u32) -> bool {
-        epoch == self.epoch() && !(self.has_processes() && self.makes_room())
+        let is_wanted = |room: &Arc<ProcessRoom>| self.makes_room() || room.make();
+        epoch == self.epoch() && !self.room.as_ref().is_some_and(is_wanted)
     }
 
     fn makes_room(&self) -> bool {
@@ -381,17 +406,33 @@ impl Pool {
         !unanswered.is_empty() && unanswered.makes_room(clock::monotonic_ms())
     }
 
-    /// Closes an idle connection for each fresh one that has waited too long for a process, as long
-    /// as there are both.
+    /// Closes an idle connection for each fresh one that has waited too long for a process. Where
+    /// there is none here, other workers are asked to.
     async fn watch(self: Rc<Self>) {
-        while self.idle_count() > 0 && self.unanswered.borrow().wants_room() {
+        while self.unanswered.borrow().wants_room() {
             tokio::time::sleep(Duration::from_millis(UNANSWERED_MS_MAX)).await;
             while self.idle_count() > 0 && self.makes_room() {
                 self.drop_idle();
                 self.queue.call();
             }
+            while self.wants_room_of_others() {}
         }
         self.is_watched.set(false);
+    }
+
+    fn wants_room_of_others(&self) -> bool {
+        let now_ms = clock::monotonic_ms();
+        let mut unanswered = self.unanswered.borrow_mut();
+        let room = self.room.as_ref();
+        room.is_some_and(|room| unanswered.wants(now_ms, || room.want()))
+    }
+
+    /// Closes idle connections for those that wait in other workers.
+    fn give_room(&self, room: &ProcessRoom) {
+        while self.idle_count() > 0 && room.make() {
+            self.drop_idle();
+            self.queue.call();
+        }
     }
 
     /// Opens an unused connection to wake the server: if processes are started per connection,
@@ -410,6 +451,9 @@ impl Pool {
         let (kept_ms, epoch) = (self.kept_ms.get(), self.epoch());
         self.links.sweep(now_ms, kept_ms, epoch);
         self.probe_connect();
+        if let Some(room) = &self.room {
+            self.give_room(room);
+        }
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain_mut(|one| {
@@ -427,6 +471,34 @@ impl Pool {
 
     pub fn idle_count(&self) -> usize {
         self.idle.borrow().len()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The task that gives room ends.
+        if let Some(room) = self.room.as_ref().filter(|_| self.gives_room.get()) {
+            room.wake();
+        }
+    }
+}
+
+/// True if each connection has a process of its own.
+fn has_processes(backend: &Backend) -> bool {
+    backend.protocol.takes_variables()
+}
+
+/// Closes idle connections for other workers, as long as there is the pool.
+async fn give_room(pool: Weak<Pool>, room: Arc<ProcessRoom>) {
+    loop {
+        let mut news = std::pin::pin!(room.news());
+        // What is told from here on counts.
+        news.as_mut().enable();
+        match pool.upgrade() {
+            Some(pool) => pool.give_room(&room),
+            None => return,
+        }
+        news.await;
     }
 }
 
@@ -508,7 +580,10 @@ impl Connection {
     /// A byte has come back.
     pub fn hear(&mut self) {
         if let (Some(id), Some(pool)) = (self.unanswered.take(), &self.pool) {
-            pool.unanswered.borrow_mut().remove(id);
+            let wanted = pool.unanswered.borrow_mut().remove(id);
+            if let (Some(wanted), Some(room)) = (wanted, &pool.room) {
+                room.withdraw(wanted);
+            }
         }
     }
 

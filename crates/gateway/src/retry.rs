@@ -5,6 +5,7 @@
 //! that; and there is no retry once content has been sent.
 
 use crate::{
+    accel_redirect, answer,
     balancer::{Choice, Group},
     balancer_variables, codecs,
     connection_exchange::{ConnectionExchange, Terms},
@@ -42,14 +43,42 @@ impl Gateway {
         call: &UpstreamRequest,
         group: &Rc<Group>,
     ) -> Result<UpstreamResponse, (Failure, String)> {
-        let mut content = exchange.take_upstream_content();
+        let (had_content, is_own) = (
+            !exchange.body.is_end(),
+            exchange.upstream.own_content.is_some(),
+        );
+        let mut content = Content::new(exchange.take_upstream_content());
+        let outcome = self.ask_members(exchange, call, group, &mut content).await;
+        if had_content && call.manner.is_like_nginx {
+            let goes_on = match &outcome {
+                Err(_) => true,
+                Ok(heard) => is_led_elsewhere(&heard.head, call),
+            };
+            let rest = content.rest().filter(|_| goes_on && !is_own);
+            exchange.upstream.has_lost_content = rest.is_none();
+            if let Some(rest) = rest {
+                exchange.body = rest;
+            }
+        }
+        outcome
+    }
+
+    /// The same; `asked` is left with the content that can be told again.
+    async fn ask_members(
+        &self,
+        exchange: &mut Exchange,
+        call: &UpstreamRequest,
+        group: &Rc<Group>,
+        asked: &mut Content,
+    ) -> Result<UpstreamResponse, (Failure, String)> {
+        let mut content = asked.rest().unwrap_or_else(|| Box::new(NoBody));
         if let Some(buffering) = request_buffering(exchange, call, group, content.length()) {
             // Its end is the client's business, and its time limits.
             let buffered = Box::pin(buffer_request(content, buffering, self.room(exchange))).await;
             content = buffered.map_err(|failure| (failure, group.upstream.name.to_string()))?;
         }
-        let replay = replay_of(exchange, call, group, &mut content);
-        let mut content = Some(content);
+        asked.replay = replay_of(exchange, call, group, &mut content);
+        asked.untold = Some(content);
         let (mut tried, mut again) = (Vec::new(), None);
         let begun_ms = clock::monotonic_ms();
         loop {
@@ -68,7 +97,8 @@ impl Gateway {
             let busy = Busy::new(pool, member);
             begin_attempt(exchange, member);
             balancer_variables::set(exchange, &group.upstream, member);
-            let attempt = self.ask_member(exchange, call, member, pool, is_fresh, &mut content);
+            let attempt =
+                self.ask_member(exchange, call, member, pool, is_fresh, &mut asked.untold);
             let (failure, is_unheard) = match attempt.await {
                 Ok((head, mut upstream)) => {
                     let attempts = &exchange.upstream.attempts;
@@ -76,9 +106,9 @@ impl Gateway {
                     note(group, member, head.status);
                     let is_retried = is_retried(exchange, group, head.status)
                         && has_more(group, tried.len() + 1, begun_ms);
-                    let mut kept = || upstream.take_content().or_else(|| replay.as_ref()?.view());
+                    let mut kept = || upstream.take_content().or_else(|| asked.view());
                     if is_retried && let Some(kept) = kept() {
-                        content = Some(kept);
+                        asked.untold = Some(kept);
                         tried.push(at);
                         log_next(exchange, pool, format_args!("status {}", head.status.0));
                         continue;
@@ -87,10 +117,9 @@ impl Gateway {
                 }
                 Err(failed) => failed,
             };
-            let attempts = &exchange.upstream.attempts;
             // It ended between two requests; that says nothing about how the backend is.
             if is_unheard && !is_fresh {
-                attempts.forget();
+                exchange.upstream.attempts.forget();
                 again = Some(at);
                 continue;
             }
@@ -98,8 +127,8 @@ impl Gateway {
             tried.push(at);
             let may_resend = failure.is_before_request()
                 || may_resend(exchange, group) && counts(&failure, group);
-            content = content.or_else(|| replay.as_ref()?.view());
-            if content.is_none() || !may_resend || !has_more(group, tried.len(), begun_ms) {
+            asked.untold = asked.rest();
+            if asked.untold.is_none() || !may_resend || !has_more(group, tried.len(), begun_ms) {
                 return Err((failure, pool.backend.to_string()));
             }
             log_next(exchange, pool, format_args!("{failure}"));
@@ -340,6 +369,42 @@ impl Gateway {
     }
 }
 
+/// The content of a request on its way to members.
+struct Content {
+    /// No member has been told of it.
+    untold: Option<Box<dyn RequestBody>>,
+    replay: Option<Replay>,
+}
+
+impl Content {
+    fn new(content: Box<dyn RequestBody>) -> Content {
+        Content {
+            untold: Some(content),
+            replay: None,
+        }
+    }
+
+    fn view(&self) -> Option<Box<dyn RequestBody>> {
+        self.replay.as_ref()?.view()
+    }
+
+    /// Returns the content from its beginning; `None`: some of it is gone.
+    fn rest(&mut self) -> Option<Box<dyn RequestBody>> {
+        self.untold.take().or_else(|| self.view())
+    }
+}
+
+/// Returns true if a page of the rules takes the place of the response, or the rules go on at a
+/// place that the upstream names: another upstream may have to be told the content.
+fn is_led_elsewhere(head: &ResponseHead, call: &UpstreamRequest) -> bool {
+    let is_named = || {
+        let target = head.fields.first("X-Accel-Redirect");
+        target.is_some_and(|target| target.starts_with(b"@"))
+    };
+    answer::is_overridden(head.status, &call.manner)
+        || head.fields.may_have(accel_redirect::STEERING) && is_named()
+}
+
 /// The context of what programs complain of, with the request where nginx's lines tell it.
 fn log_context(exchange: &Exchange, call: &UpstreamRequest, member: &Member) -> RequestLogContext {
     if member.backend.protocol != Protocol::FastCgi || !error_log::speaks_nginx() {
@@ -526,7 +591,8 @@ fn log_next(exchange: &Exchange, pool: &Pool, reason: std::fmt::Arguments<'_>) {
     );
 }
 
-/// Keeps the content for further members, where requests that one has got are sent to others.
+/// Keeps the content for further members, where requests that one has got are sent to others, or an
+/// error leads to another upstream.
 fn replay_of(
     exchange: &Exchange,
     call: &UpstreamRequest,
@@ -535,9 +601,9 @@ fn replay_of(
 ) -> Option<Replay> {
     let is_kept = call.manner.is_like_nginx
         && call.manner.spools_request
-        && group.pools.len() > 1
         && !content.is_end()
-        && may_resend(exchange, group);
+        && (exchange.upstream.may_go_elsewhere
+            || group.pools.len() > 1 && may_resend(exchange, group));
     if !is_kept {
         return None;
     }

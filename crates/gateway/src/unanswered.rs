@@ -21,6 +21,8 @@ struct Waiting {
     id: u64,
     since_ms: u64,
     has_room: bool,
+    /// The number by which all workers have been asked for room.
+    wanted: Option<u64>,
 }
 
 impl UnansweredConnections {
@@ -32,13 +34,15 @@ impl UnansweredConnections {
             id,
             since_ms: now_ms,
             has_room: false,
+            wanted: None,
         });
         id
     }
 
-    /// A byte has come, or it has ended.
-    pub fn remove(&mut self, id: u64) {
-        self.waiting.retain(|one| one.id != id);
+    /// A byte has come, or it has ended. Returns the number by which all workers were asked for room.
+    pub fn remove(&mut self, id: u64) -> Option<u64> {
+        let at = self.waiting.iter().position(|one| one.id == id)?;
+        self.waiting.remove(at)?.wanted
     }
 
     pub fn is_empty(&self) -> bool {
@@ -52,12 +56,27 @@ impl UnansweredConnections {
 
     /// True if room is to be made for one now; it is taken for made.
     pub fn makes_room(&mut self, now_ms: u64) -> bool {
-        let longest = self
+        self.late(now_ms).is_some()
+    }
+
+    /// Asks all workers for room for one now, where this one has none.
+    pub fn wants(&mut self, now_ms: u64, want: impl FnOnce() -> u64) -> bool {
+        let Some(late) = self.late(now_ms) else {
+            return false;
+        };
+        late.wanted = Some(want());
+        true
+    }
+
+    /// One that has waited too long, for which nothing has been done so far.
+    fn late(&mut self, now_ms: u64) -> Option<&mut Waiting> {
+        let late = self
             .waiting
             .iter_mut()
             .find(|one| !one.has_room)
-            .filter(|one| now_ms.saturating_sub(one.since_ms) >= UNANSWERED_MS_MAX);
-        longest.is_some_and(|one| !std::mem::replace(&mut one.has_room, true))
+            .filter(|one| now_ms.saturating_sub(one.since_ms) >= UNANSWERED_MS_MAX)?;
+        late.has_room = true;
+        Some(late)
     }
 }
 

@@ -89,10 +89,24 @@ known_fields! {
     Referer "referer";
     UserAgent "user-agent";
     CacheControl "cache-control";
+    ContentRange "content-range";
 }
 
 impl KnownField {
     pub const COUNT: usize = KNOWN.len();
+
+    /// Fields that nginx refuses a second line of (400), besides those of the framing: which of two
+    /// values counts would be up to each recipient.
+    pub const SINGLE: [KnownField; 8] = [
+        KnownField::Authorization,
+        KnownField::IfMatch,
+        KnownField::IfNoneMatch,
+        KnownField::IfModifiedSince,
+        KnownField::IfUnmodifiedSince,
+        KnownField::IfRange,
+        KnownField::ContentRange,
+        KnownField::Expect,
+    ];
 
     /// Returns the known field with this name, ignoring case. Called for every field line: one
     /// access to [`SLOT`], one comparison.
@@ -106,6 +120,17 @@ impl KnownField {
         KNOWN[self as usize].0
     }
 }
+
+/// A bit for each of [`KnownField::SINGLE`].
+const SINGLE_BITS: u32 = {
+    let (mut bits, mut at) = (0, 0);
+    while at < KnownField::SINGLE.len() {
+        bits |= 1 << KnownField::SINGLE[at] as u32;
+        at += 1;
+    }
+    bits
+};
+const _: () = assert!(KnownField::COUNT <= 32, "a bit for each known field");
 
 const SLOTS: usize = 64;
 const LEN_FACTOR: usize = 1;
@@ -156,6 +181,8 @@ pub struct HeadIndex {
     first: [u32; KnownField::COUNT],
     /// Number of lines of that name (saturating).
     count: [u8; KnownField::COUNT],
+    /// A bit for each known field that has more than one line.
+    repeated: u32,
     /// Bytes behind the head as received, which replace some of it.
     replaced_bytes: u32,
     /// A parser has seen that all names are plain; false where none has looked.
@@ -172,6 +199,7 @@ impl Default for HeadIndex {
             fields: Vec::new(),
             first: [0; KnownField::COUNT],
             count: [0; KnownField::COUNT],
+            repeated: 0,
             replaced_bytes: 0,
             names_are_plain: false,
         }
@@ -184,6 +212,7 @@ impl HeadIndex {
         self.fields.clear();
         self.first = [0; KnownField::COUNT];
         self.count = [0; KnownField::COUNT];
+        self.repeated = 0;
         self.replaced_bytes = 0;
         self.names_are_plain = false;
     }
@@ -209,6 +238,8 @@ impl HeadIndex {
             let slot = known as usize;
             if self.first[slot] == 0 {
                 self.first[slot] = self.fields.len() as u32;
+            } else {
+                self.repeated |= 1 << slot;
             }
             self.count[slot] = self.count[slot].saturating_add(1);
         }
@@ -228,8 +259,8 @@ impl HeadIndex {
     fn remove_listed(&mut self, bytes: &[u8]) {
         let lines = HeadView::new(bytes, self).lines(KnownField::Connection);
         let mut listed: Vec<&[u8]> = lines
-            .flat_map(options)
-            .filter(|option| !is_about_connection(option))
+            .flat_map(nominated::options)
+            .filter(|option| !nominated::is_about_connection(option))
             .collect();
         if listed.is_empty() {
             return;
@@ -241,7 +272,7 @@ impl HeadIndex {
             listed
                 .iter()
                 .any(|option| option.eq_ignore_ascii_case(name))
-                && !is_end_to_end(name)
+                && !nominated::is_end_to_end(name)
         };
         let kept: Vec<FieldSpan> = self
             .fields
@@ -262,80 +293,6 @@ impl HeadIndex {
     pub fn has(&self, known: KnownField) -> bool {
         self.first[known as usize] != 0
     }
-}
-
-/// Members of a Connection field.
-fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| *byte == b',').map(crate::chars::trim_ows)
-}
-
-/// Options that are no fields, or fields which this server itself reads as the recipient that they
-/// are for.
-fn is_about_connection(option: &[u8]) -> bool {
-    const KNOWN: [&str; 8] = [
-        "",
-        "keep-alive",
-        "close",
-        "upgrade",
-        "te",
-        "http2-settings",
-        "proxy-connection",
-        "trailer",
-    ];
-    KNOWN
-        .iter()
-        .any(|known| option.eq_ignore_ascii_case(known.as_bytes()))
-}
-
-/// Fields that no client may nominate: "a sender MUST NOT send a connection option corresponding to
-/// a field that is intended for all recipients of the content" (RFC 9110 section 7.6.1). They are
-/// about framing, routing and credentials; a nomination is ignored for all purposes.
-const END_TO_END: [&str; 19] = [
-    "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "content-type",
-    "content-encoding",
-    "content-range",
-    "cookie",
-    "authorization",
-    "cache-control",
-    "expect",
-    "origin",
-    "range",
-    "if-match",
-    "if-none-match",
-    "if-modified-since",
-    "if-unmodified-since",
-    "if-range",
-    "via",
-];
-
-/// Parts of names by which proxies before this server tell of clients. By nominating such a field a
-/// client could make this server disbelieve a proxy that forwards Connection as it came.
-const BY_PROXIES: [&str; 10] = [
-    "forwarded",
-    "-ip",
-    "ip-",
-    "addr",
-    "remote",
-    "x-client-",
-    "x-original-",
-    "cf-",
-    "x-ssl-",
-    "cert",
-];
-
-fn is_end_to_end(name: &[u8]) -> bool {
-    let has = |part: &str| {
-        name.windows(part.len())
-            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
-    };
-    END_TO_END
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-        || BY_PROXIES.iter().any(|part| has(part))
 }
 
 /// A borrowed request head: the bytes and where everything is in them.
@@ -415,6 +372,12 @@ impl<'a> HeadView<'a> {
     /// Number of lines of a known field there are (255 stands for 255 or more).
     pub fn known_count(self, known: KnownField) -> u8 {
         self.index.count[known as usize]
+    }
+
+    /// Returns true if one of [`KnownField::SINGLE`] has more than one line.
+    #[inline]
+    pub fn repeats_single(self) -> bool {
+        self.index.repeated & SINGLE_BITS != 0
     }
 
     /// Every line of a known field, in order; no search where there is at most one.
@@ -830,6 +793,7 @@ fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {
     }
 }
 
+mod nominated;
 mod stand_in;
 #[cfg(test)]
 mod tests;

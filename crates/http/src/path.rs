@@ -123,14 +123,21 @@ pub fn strip_raw_prefix<'r>(raw: &'r [u8], prefix: &[u8]) -> Option<&'r [u8]> {
 /// segments, too, or if the path cannot be decoded. With `%2F` in the path, such segments mean one
 /// thing to a server that decodes it and another to one that does not.
 pub fn has_dot_segments(raw: &[u8]) -> bool {
-    let has_dots = |path: &[u8]| {
-        path.split(|byte| *byte == b'/')
-            .any(|segment| matches!(segment, b"." | b".."))
-    };
+    has_segment(raw, |segment| matches!(segment, b"." | b".."))
+}
+
+/// Returns true if a segment of the path is `..`, however it is written, where `%2F` separates
+/// segments, too, or if the path cannot be decoded.
+pub fn leads_upwards(raw: &[u8]) -> bool {
+    has_segment(raw, |segment| segment == b"..")
+}
+
+fn has_segment(raw: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+    let has_any = |path: &[u8]| path.split(|byte| *byte == b'/').any(&is_wanted);
     if memchr::memchr2(b'%', 0, raw).is_none() {
-        return has_dots(raw);
+        return has_any(raw);
     }
-    decode_whole(raw, EncodedSlashes::Decode).map_or(true, |decoded| has_dots(&decoded))
+    decode_whole(raw, EncodedSlashes::Decode).map_or(true, |decoded| has_any(&decoded))
 }
 
 /// Returns true if the path contains `%2F`.

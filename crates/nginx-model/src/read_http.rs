@@ -163,6 +163,7 @@ impl<'r> HttpReader<'r> {
                 prefix,
                 conf_prefix,
                 location_name: String::new(),
+                in_expression: false,
                 zone_uses: Vec::new(),
             },
             http: HttpDraft::default(),
@@ -403,10 +404,13 @@ impl<'r> HttpReader<'r> {
                 outer.name
             ));
         }
+        let is_expression = matches!(kind, LocationKind::Regex(_));
         let mut draft = Draft::new(&name, kind, block.origin());
         let before = std::mem::replace(&mut self.reading.location_name, name);
+        let was_expression = std::mem::replace(&mut self.reading.in_expression, is_expression);
         self.level(block, &mut draft, true);
         self.reading.location_name = before;
+        self.reading.in_expression = was_expression;
         Ok(draft)
     }
 

@@ -18,6 +18,8 @@ pub struct Reading<'r> {
     pub conf_prefix: &'r Path,
     /// Name of the location whose block is read; empty outside.
     pub location_name: String,
+    /// That location is one by expression.
+    pub in_expression: bool,
     /// Zones that limits name, which may be defined behind them.
     pub zone_uses: Vec<ZoneUse>,
 }

@@ -69,6 +69,9 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - Without `*_buffer_size`, the head of a response may have 64 KiB (128 KiB from programs).
 - `*_next_upstream` sends a request whose content a member got to another one if it has at most 1 MiB of
   content, and `*_request_buffering` is on.
+- An `error_page` that leads to another upstream with the request's method (`@name`) takes the content along: of any
+  length if no upstream got it, else up to 1 MiB, with `*_request_buffering`. Where the content is gone, the error
+  stays.
 - Addresses in `$upstream_addr` are those of the configuration. Times, lengths, and bytes are those of the
   whole exchange in access logs, and of what has passed until then elsewhere.
 - `keepalive_*` and `chunked_transfer_encoding` are about HTTP/1; where a location differs from `http`,

@@ -96,6 +96,13 @@ pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
         Err(path) => return Access::Ask(path),
     };
     let verdict = match (by_address, by_user, by_request) {
+        // Of two refusals, the one that asks for a password counts: with it the client may come in.
+        // An error of the subrequest is no refusal.
+        (_, Decision::Refused(of_user), Decision::Refused(of_request))
+            if of_request.status == Status::FORBIDDEN && of_user.status == Status::UNAUTHORIZED =>
+        {
+            Verdict::Answer(of_user)
+        }
         (_, _, Decision::Refused(response)) => Verdict::Answer(response),
         (_, _, Decision::Granted) => Verdict::Pass,
         (_, Decision::Refused(response), _) => Verdict::Answer(response),

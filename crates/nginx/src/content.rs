@@ -10,10 +10,7 @@ use crate::{
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
-use saker_nginx_model::{
-    LocationKind,
-    modules::core::{Fallback, Handler, TryFiles},
-};
+use saker_nginx_model::modules::core::{Fallback, Handler, TryFiles};
 use saker_pipeline::{Body, Chunk, Mapped, Response, Verdict};
 use saker_telemetry::message::{self, Level};
 use std::{
@@ -121,18 +118,28 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
             // It is the name below the alias.
             path.splice(..0, prefix);
         }
-        let Some(mapped) = files::map(request, &path) else {
+        let is_whole = is_alias_whole(request);
+        let mapped = match is_whole {
+            true => files::map_with(request, b"", &path),
+            false => files::map(request, &path),
+        };
+        let Some(mapped) = mapped else {
             continue;
         };
         let found = request.stat(&mapped.root, &mapped.relative);
         let is_folder = found.is_ok_and(|found| found.kind == Kind::Directory);
-        if found.is_err() || is_folder != wants_folder {
+        // No file has a name that ends with a slash.
+        if found.is_err() || is_folder != wants_folder || !is_folder && path.ends_with(b"/") {
             continue;
         }
         request.exchange.trace("fixups", None, || {
             format!("`try_files` finds {}", String::from_utf8_lossy(&path))
         });
-        request.exchange.path = path;
+        // Behind such an alias a folder's path stays what it was.
+        if !(is_whole && wants_folder) {
+            request.exchange.path = path;
+            request.state.adds_path_to_alias = is_whole;
+        }
         return None;
     }
     Some(match &tried.fallback {
@@ -168,9 +175,14 @@ fn try_files(request: &mut Request<'_>, tried: &TryFiles) -> Option<Verdict> {
 fn aliased_prefix(request: &Request<'_>) -> Option<Vec<u8>> {
     let location = &request.state.location;
     let root = location.conf.core.root.as_ref()?;
-    let is_regex = matches!(location.kind, LocationKind::Regex(_));
     let prefix = request.exchange.path.get(..root.replaced_bytes)?;
-    (root.is_alias && !is_regex).then(|| prefix.to_vec())
+    (root.is_alias && !root.in_expression).then(|| prefix.to_vec())
+}
+
+/// Returns true if an alias is the whole name of the file.
+fn is_alias_whole(request: &Request<'_>) -> bool {
+    let root = request.state.location.conf.core.root.as_ref();
+    root.is_some_and(|root| root.is_alias && root.in_expression)
 }
 
 /// Marks an answer as one for all requests with the same outcome.
@@ -309,7 +321,7 @@ fn index(request: &mut Request<'_>, path: &[u8]) -> Content {
             return errors::redirect_path(request, name).into();
         }
         let candidate = [path, &name].concat();
-        let Some(mapped) = files::map(request, &candidate) else {
+        let Some(mapped) = files::map_with(request, path, &name) else {
             continue;
         };
         match request.stat(&mapped.root, &mapped.relative) {

@@ -38,6 +38,12 @@ pub fn begin(
         state.is_unparsed &= state.named.is_some();
         // Another location may have another `auth_request`.
         state.auth_answer = None;
+        if std::mem::take(&mut exchange.upstream.leads_elsewhere) {
+            state.adds_path_to_alias = false;
+            if !state.change() {
+                return Some(cycle(exchange, nginx, watcher));
+            }
+        }
         return None;
     }
     let mut matcher = HostMatcher::default();
@@ -88,6 +94,14 @@ pub fn begin(
     let required = server.demands_certificate?;
     let status = certificate_fault(exchange, required)?;
     Some(Response::new(Status(status)))
+}
+
+/// The answer to a request whose upstreams lead it from one path to another without end.
+fn cycle(exchange: &mut Exchange, nginx: &Nginx, watcher: &Watcher) -> Response {
+    Request::run(exchange, nginx, watcher, |request| {
+        request.log_cycle("internally redirecting to");
+    });
+    Response::new(Status::INTERNAL_SERVER_ERROR)
 }
 
 /// The host that a server is chosen by: without one in the request, that of the handshake.
@@ -168,12 +182,14 @@ pub fn dispatch(request: &mut Request<'_>) -> Verdict {
 }
 
 /// The status of what nginx refuses by its head: TRACE, methods with other letters than capitals,
-/// and a host without a name.
+/// a host without a name, and a second line of a field that must stand once: this server would read
+/// one and an upstream perhaps another.
 fn refusal(head: HeadView<'_>) -> Option<Status> {
     let is_word = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'_' | b'-');
     match head.method() {
         Method::Trace | Method::Connect => Some(Status::METHOD_NOT_ALLOWED),
         Method::Extension if !head.method_token().iter().all(is_word) => Some(Status::BAD_REQUEST),
+        _ if head.repeats_single() => Some(Status::BAD_REQUEST),
         _ if head.known(KnownField::Host).is_some_and(<[u8]>::is_empty) => {
             Some(Status::BAD_REQUEST)
         }

@@ -59,6 +59,7 @@ fn to_named(request: &mut Request<'_>, name: &[u8]) -> Verdict {
     }
     request.state.is_internal = true;
     request.state.is_forwarded = false;
+    request.state.adds_path_to_alias = false;
     request.state.named = Some(Arc::clone(location));
     remember(request);
     Verdict::Restart
@@ -127,12 +128,14 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     if response.status == Status::CONTENT_TOO_LARGE {
         // Its page is answered without it.
         request.exchange.body = Box::new(NoBody);
+        request.exchange.upstream.has_lost_content = false;
     }
     for name in KEPT_FIELDS {
         if let Some(value) = response.fields().first(name) {
             request.state.error_fields.push((name.into(), value.into()));
         }
     }
+    request.state.failed_status = Some(status);
     let kept = |own: u16| (own != 0).then_some(own);
     // Faults of heads and certificates have statuses for `error_page`; clients see 400.
     let shown = match status {
@@ -184,6 +187,7 @@ fn apply(request: &mut Request<'_>, page: &ErrorPage, response: &mut Response) -
     }
     if target.starts_with(b"/") {
         become_get(request);
+        request.exchange.upstream.has_lost_content = false;
     }
     let own_status = request.state.error_status;
     match redirect(request, &target) {

@@ -7,7 +7,7 @@
 use crate::request::Request;
 use saker_config::model::Settings;
 use saker_nginx_model::{
-    LocationKind, Text,
+    Text,
     modules::{core::Root, upstream_conf::Gateway},
 };
 use saker_pipeline::Mapped;
@@ -46,9 +46,26 @@ pub fn append_root(request: &mut Request<'_>, out: &mut Vec<u8>) {
 
 /// Maps a path to a file. `None`: it has none.
 pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
+    map_with(request, path, b"")
+}
+
+/// The same with a name behind the path: behind the alias itself, where that is the name of a file.
+pub fn map_with(request: &mut Request<'_>, path: &[u8], name: &[u8]) -> Option<Mapped> {
     let location = std::sync::Arc::clone(&request.state.location);
+    let root = location.conf.core.root.as_ref();
+    if let Some(root) = root.filter(|root| root.is_alias && root.in_expression) {
+        let path = match request.state.adds_path_to_alias {
+            true => path,
+            false => b"",
+        };
+        let behind = [path, name].concat();
+        return checked(aliased_whole(request, root, &behind));
+    }
+    if !name.is_empty() {
+        return map(request, &[path, name].concat());
+    }
     let relative = |rest: &[u8]| rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
-    let mut mapped = match &location.conf.core.root {
+    let mapped = match root {
         None => Mapped {
             root: request.nginx.default_root.as_path().into(),
             relative: relative(path),
@@ -57,8 +74,13 @@ pub fn map(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
             root: path_of(&request.text(&root.text)).into(),
             relative: relative(path),
         },
-        Some(root) => aliased(request, root, &location.kind, path),
+        Some(root) => aliased(request, root, path),
     };
+    checked(mapped)
+}
+
+/// Returns the file, unless its name leads out of its folder.
+fn checked(mut mapped: Mapped) -> Option<Mapped> {
     without_empty_segments(&mut mapped.relative);
     let leads_out = mapped
         .relative
@@ -100,15 +122,11 @@ fn without_empty_segments(relative: &mut Vec<u8>) {
     });
 }
 
-fn aliased(request: &mut Request<'_>, root: &Root, kind: &LocationKind, path: &[u8]) -> Mapped {
+fn aliased(request: &mut Request<'_>, root: &Root, path: &[u8]) -> Mapped {
     let base = request.text(&root.text);
-    let is_regex = matches!(kind, LocationKind::Regex(_));
     // The block of an `if` has the alias of its location.
-    let rest = match is_regex {
-        true => &b""[..],
-        false => path.get(root.replaced_bytes..).unwrap_or_default(),
-    };
-    if !is_regex && (base.ends_with(b"/") || rest.starts_with(b"/")) {
+    let rest = path.get(root.replaced_bytes..).unwrap_or_default();
+    if base.ends_with(b"/") || rest.starts_with(b"/") {
         return Mapped {
             root: path_of(&base).into(),
             relative: rest.strip_prefix(b"/").unwrap_or(rest).to_vec(),
@@ -116,17 +134,24 @@ fn aliased(request: &mut Request<'_>, root: &Root, kind: &LocationKind, path: &[
     }
     // The text is (the beginning of) a file's name.
     let whole = [base.as_slice(), rest].concat();
-    let at = whole
-        .strip_suffix(b"/")
-        .unwrap_or(&whole)
-        .iter()
-        .rposition(|byte| *byte == b'/')
-        .unwrap_or(0);
-    let (folder, name) = match is_regex {
-        // Groups may have slashes: what stands before the first of them is fixed.
-        true => whole.split_at(fixed_folder(&root.text).min(at)),
-        false => whole.split_at(at),
-    };
+    split_at(&whole, last_slash(&whole))
+}
+
+/// The alias of a location by expression is the whole name, with an index file's behind it.
+fn aliased_whole(request: &mut Request<'_>, root: &Root, behind: &[u8]) -> Mapped {
+    let whole = [request.text(&root.text).as_slice(), behind].concat();
+    // Groups may have slashes: what stands before the first of them is fixed.
+    split_at(&whole, fixed_folder(&root.text).min(last_slash(&whole)))
+}
+
+/// The place of the slash before the last segment.
+fn last_slash(path: &[u8]) -> usize {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)
+}
+
+fn split_at(whole: &[u8], at: usize) -> Mapped {
+    let (folder, name) = whole.split_at(at);
     Mapped {
         root: match folder.is_empty() {
             true => Path::new("/").into(),

@@ -29,7 +29,7 @@ pub fn file(request: &mut Request<'_>, path: &[u8]) -> Option<Mapped> {
     if mode == StaticFiles::On && compression.gzip.compresses(&media_type) {
         return None;
     }
-    let mapped = files::map(request, &[path, b".gz"].concat())?;
+    let mapped = files::map_with(request, path, b".gz")?;
     let found = request.stat(&mapped.root, &mapped.relative);
     if found.is_ok_and(|found| found.kind != Kind::File) || found.is_err() {
         return None;

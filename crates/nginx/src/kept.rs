@@ -60,9 +60,12 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         changes_left,
         is_unparsed,
         is_location_valid,
+        adds_path_to_alias,
         error_status,
+        failed_status,
         has_error_page,
         error_fields,
+        ssi_variables,
         limit_rate,
         requests_limited,
         connections_limited,
@@ -92,10 +95,10 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
     let is_of_all = captures
         .as_ref()
         .is_none_or(|(subject, _)| is_of_decision(exchange, subject));
-    let has_any = any!(has_error_page requests_limited connections_limited
+    let has_any = any!(has_error_page adds_path_to_alias requests_limited connections_limited
         wants_response wants_content is_subrequest is_forwarded has_failed is_client_settled is_last);
     let is_plain = error_fields.is_empty()
-        && none!(named error_status limit_rate response content body_file auth_answer upstream found
+        && none!(named error_status failed_status ssi_variables limit_rate response content body_file auth_answer upstream found
             slice limit_req_status limit_conn_status user_id_got user_id_set);
     (is_of_all && asks_upstream(location) && *depth == 0 && !has_any && is_plain).then(|| {
         Rc::new(Kept {

@@ -40,17 +40,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
     request.depends_on_request();
     let conf = location.conf.upstreams.of(proxied.gateway);
     let Some((upstream, target)) = upstream(request, caches, proxied, conf) else {
-        request.exchange.trace("fixups", None, || {
-            "the address of the upstream is invalid".into()
-        });
-        let url = request.text(&proxied.text);
-        let shown = log_lines::shown(&url);
-        let text = match split_url(proxied.gateway, &shown).authority {
-            host if host.starts_with(':') => format!("no host in upstream \"{host}\""),
-            _ => format!("invalid URL prefix in \"{shown}\""),
-        };
-        request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
-        return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
+        return invalid(request, proxied);
     };
     request
         .exchange
@@ -68,6 +58,9 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         return Verdict::Answer(Response::new(Status::BAD_GATEWAY));
     }
     ask_with(request, conf);
+    if let Some(refused) = without_content(request) {
+        return refused;
+    }
     pass_hints(request);
     let decision = request.exchange.cache.decision.as_ref();
     let mut spare = decision.and_then(|decision| decision.take_request());
@@ -100,6 +93,37 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         true => Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR)),
         false => Verdict::Pass,
     }
+}
+
+/// The answer where the address of the upstream is invalid.
+fn invalid(request: &mut Request<'_>, proxied: &Proxied) -> Verdict {
+    request.exchange.trace("fixups", None, || {
+        "the address of the upstream is invalid".into()
+    });
+    let url = request.text(&proxied.text);
+    let shown = log_lines::shown(&url);
+    let text = match split_url(proxied.gateway, &shown).authority {
+        host if host.starts_with(':') => format!("no host in upstream \"{host}\""),
+        _ => format!("invalid URL prefix in \"{shown}\""),
+    };
+    request.log(&message::NGINX_NAME_UNRESOLVED, Level::Error, text);
+    Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR))
+}
+
+/// Refuses a request with its first error if its content has gone to an upstream that failed: another
+/// one must not take it for a request without content. Notes whether an error may lead to another.
+fn without_content(request: &mut Request<'_>) -> Option<Verdict> {
+    let upstream = &request.exchange.upstream;
+    if upstream.has_lost_content && upstream.own_content.is_none() {
+        let status = request.state.failed_status.unwrap_or(502);
+        request.state.error_status = Some(status);
+        return Some(Verdict::Answer(Response::new(Status(status))));
+    }
+    let pages = request.state.location.conf.core.error_pages.as_deref();
+    let mut pages = pages.unwrap_or_default().iter();
+    request.exchange.upstream.may_go_elsewhere = !request.exchange.body.is_end()
+        && pages.any(|page| page.target.source.starts_with(['@', '$']));
+    None
 }
 
 /// Makes the fields or parameters that the upstream is told.

@@ -6,7 +6,7 @@
 
 use crate::state::State;
 use saker_ap_expr::{
-    Dependencies, Dependency, Pattern, Predicate, RequestPart, RequestTest, Spans, Subnet,
+    Dependencies, Dependency, Pattern, Predicate, RequestPart, RequestTest, SPANS, Spans, Subnet,
 };
 use saker_files::{LinkPolicy, Metadata, ResolveError, Watcher, cached_stat};
 use saker_nginx_model::{Nginx, location::RegexMatcher, server::NameMatcher, values::Regex};
@@ -113,7 +113,9 @@ impl<'e> Request<'e> {
         let Some(part) = RequestPart::of_field(name.as_bytes()) else {
             return;
         };
-        if self.exchange.head.is_edited() {
+        // A test does not compare the groups that spans have no room for.
+        let has_more_groups = spans.is_some() && pattern.groups() >= SPANS;
+        if self.exchange.head.is_edited() || has_more_groups {
             return self.depends_on_request();
         }
         let (predicate, result) = Predicate::of_match(pattern, subject, spans);
@@ -149,6 +151,16 @@ impl<'e> Request<'e> {
         true
     }
 
+    /// Matches a regular expression of a script. Without a match there are no groups, as in nginx:
+    /// those of an earlier match must not stand for what was not found. Values of named groups stay.
+    pub fn script_spans(&mut self, regex: &Regex, subject: &[u8]) -> Option<Spans> {
+        let spans = self.spans(regex, subject);
+        if spans.is_none() {
+            self.state.captures = None;
+        }
+        spans
+    }
+
     /// Matches a regular expression.
     pub fn spans(&mut self, regex: &Regex, subject: &[u8]) -> Option<Spans> {
         match regex.pattern.captures(subject) {
@@ -164,8 +176,13 @@ impl<'e> Request<'e> {
 
     pub fn keep_captures(&mut self, regex: &Regex, subject: &[u8], spans: Spans) {
         for (group, number) in &regex.names {
-            let text = spans.get(*group).and_then(|range| subject.get(range));
-            self.set_value(*number, text.unwrap_or_default());
+            let text = regex.pattern.group_text(*group, subject, &spans);
+            if text.is_err() {
+                self.state.has_failed = true;
+                self.depends_on_request();
+            }
+            let text = text.ok().flatten().unwrap_or_default();
+            self.set_value(*number, text);
         }
         self.state.captures = Some((subject.into(), spans));
     }

@@ -98,7 +98,7 @@ impl Request<'_> {
                         let view = self.exchange.head.view();
                         let lines: Vec<&[u8]> = view.all(name).collect();
                         let value = lines.join(&b", "[..]);
-                        let spans = self.spans(regex, &value);
+                        let spans = self.script_spans(regex, &value);
                         self.depends_on_match(name, &regex.pattern, &value, spans.as_ref());
                         if let Some(spans) = spans {
                             self.keep_captures(regex, &value, spans);
@@ -107,7 +107,11 @@ impl Request<'_> {
                     }
                     _ => {
                         let value = self.variable(variable).unwrap_or_default();
-                        self.regex(regex, &value)
+                        let spans = self.script_spans(regex, &value);
+                        if let Some(spans) = spans {
+                            self.keep_captures(regex, &value, spans);
+                        }
+                        spans.is_some()
                     }
                 };
                 // What could not be decided refuses the request.
@@ -124,6 +128,9 @@ impl Request<'_> {
         let Ok(metadata) = self.stat_path(path) else {
             return false;
         };
+        if path.ends_with(b"/") && metadata.kind != Kind::Directory {
+            return false;
+        }
         match test {
             FileTest::File => metadata.kind == Kind::File,
             FileTest::Directory => metadata.kind == Kind::Directory,
@@ -217,7 +224,7 @@ impl Request<'_> {
     fn rewrite(&mut self, rewrite: &Rewrite, has_changed: &mut bool) -> Step {
         let path = self.exchange.path.clone();
         let pattern = || shown(rewrite.regex.pattern.text());
-        let Some(spans) = self.spans(&rewrite.regex, &path) else {
+        let Some(spans) = self.script_spans(&rewrite.regex, &path) else {
             self.log_rewrite(|| format!("\"{}\" does not match \"{}\"", pattern(), shown(&path)));
             return Step::Next;
         };

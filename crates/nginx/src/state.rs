@@ -7,13 +7,16 @@ use crate::stub_status::Count;
 use saker_ap_expr::Spans;
 use saker_http::Fields;
 use saker_nginx_model::{Location, Server, modules::resolver::Found};
-use std::{fs, path::PathBuf, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, fs, path::PathBuf, rc::Rc, sync::Arc};
 
 /// Internal redirects and changes of the path by rewriting that a request may have.
 pub const CHANGES_MAX: u8 = 10;
 
 /// The words of an identifier of `userid`.
 pub type UserIdWords = [u32; 4];
+
+/// Variables of SSI, which a page shares with those that it includes.
+pub type SharedVariables = Rc<RefCell<HashMap<Vec<u8>, Vec<u8>>>>;
 
 /// The answer to the subrequest of `auth_request`.
 #[derive(Clone, Debug)]
@@ -65,12 +68,18 @@ pub struct State {
     pub is_unparsed: bool,
     /// The path is the one that the location was chosen by.
     pub is_location_valid: bool,
+    /// `try_files` has found a name behind an alias that is otherwise the whole name of a file.
+    pub adds_path_to_alias: bool,
     /// The status of the response, whatever answers (`error_page`).
     pub error_status: Option<u16>,
+    /// The status of the last error that a page was chosen for.
+    pub failed_status: Option<u16>,
     /// An error page has been chosen; errors of it have none.
     pub has_error_page: bool,
     /// Fields of the error that its page keeps.
     pub error_fields: Vec<(Box<str>, Box<[u8]>)>,
+    /// There has been a page with SSI.
+    pub ssi_variables: Option<SharedVariables>,
     /// `set $limit_rate`
     pub limit_rate: Option<Box<[u8]>>,
     /// Rates, or connections, have been charged.
@@ -132,9 +141,12 @@ impl State {
             changes_left: CHANGES_MAX,
             is_unparsed: true,
             is_location_valid: true,
+            adds_path_to_alias: false,
             error_status: None,
+            failed_status: None,
             has_error_page: false,
             error_fields: Vec::new(),
+            ssi_variables: None,
             limit_rate: None,
             requests_limited: false,
             connections_limited: false,
@@ -168,6 +180,7 @@ impl State {
         self.is_internal = true;
         self.is_unparsed = false;
         self.is_location_valid = false;
+        self.adds_path_to_alias = false;
         self.is_forwarded = false;
         self.auth_answer = None;
         self.location = Arc::clone(&self.server.outside);

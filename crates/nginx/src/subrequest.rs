@@ -88,6 +88,7 @@ pub fn inner(
     inner.routing.redirects_max = u8::MAX;
     let mut state = State::new(Arc::clone(&outer.server));
     state.values.clone_from(&outer.values);
+    state.ssi_variables.clone_from(&outer.ssi_variables);
     state.is_internal = true;
     state.requests_limited = true;
     state.connections_limited = true;
@@ -151,8 +152,7 @@ pub fn split(uri: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     };
     let mut decoded = Vec::with_capacity(path.len());
     saker_http::path::normalize(path, &mut decoded).ok()?;
-    let mut segments = path.split(|byte| *byte == b'/');
-    if segments.any(|segment| segment == b"..") {
+    if saker_http::path::leads_upwards(path) {
         return None;
     }
     Some((decoded, query))

@@ -178,6 +178,14 @@ pub struct UpstreamState {
     pub is_replaced: bool,
     /// A response that a program has delegated to this server.
     pub internal_redirect: Option<Box<InternalRedirect>>,
+    /// A program has led the request to another path ([`UpstreamState::internal_redirect`]), which
+    /// the rules have not counted yet.
+    pub leads_elsewhere: bool,
+    /// Content of the request went to an upstream, and is not there any more: no other one may be
+    /// asked as if there had been none.
+    pub has_lost_content: bool,
+    /// An error of the upstream may lead the request to another one, with its content.
+    pub may_go_elsewhere: bool,
     /// Target of a redirect by a program that is no path of ours.
     pub refused_redirect: Option<Box<[u8]>>,
     /// Fields of an upstream's response that another one has taken the place of, or that steer this
@@ -210,6 +218,9 @@ impl UpstreamState {
             is_answered_by_program: false,
             is_replaced: false,
             internal_redirect: None,
+            leads_elsewhere: false,
+            has_lost_content: false,
+            may_go_elsewhere: false,
             refused_redirect: None,
             left_fields: None,
             balance_key: None,

@@ -43,6 +43,8 @@ struct ListenerSettings {
     preface: bool,
     /// The header names the client.
     names_client: bool,
+    /// The address of the connection stays what it is, whatever the header names.
+    keeps_local: bool,
     acceptor: Option<Acceptor>,
     http2: Http2Terms,
 }
@@ -105,6 +107,7 @@ fn settings(worker: &Worker, client: &mut Client) -> ListenerSettings {
             stream: None,
             preface: false,
             names_client: true,
+            keeps_local: false,
             acceptor: None,
             http2: Http2Terms::default(),
         };
@@ -123,6 +126,7 @@ fn settings(worker: &Worker, client: &mut Client) -> ListenerSettings {
             .proxy_protocol_believed
             .as_ref()
             .is_none_or(|all| all.iter().any(|network| network.contains(client.ip()))),
+        keeps_local: listener.proxy_protocol_believed.is_some(),
         acceptor: listener
             .tls
             .as_ref()
@@ -156,7 +160,7 @@ async fn receive(
     };
     let mut io = Io::new(Transport::plain(stream), Vec::new());
     let client = match settings.preface {
-        true => match await_preface(&worker, &mut io, client, settings.names_client).await {
+        true => match await_preface(&worker, &mut io, client, &settings).await {
             Some(client) => client,
             None => return,
         },
@@ -193,7 +197,7 @@ pub fn pass(
     client.secure = is_tls || client.tls;
     Some(async move {
         let client = match settings.preface {
-            true => match await_preface(&worker, &mut io, client, settings.names_client).await {
+            true => match await_preface(&worker, &mut io, client, &settings).await {
                 Some(client) => client,
                 None => return,
             },
@@ -391,15 +395,20 @@ async fn await_preface(
     worker: &Rc<Worker>,
     io: &mut Io,
     client: Client,
-    names_client: bool,
+    settings: &ListenerSettings,
 ) -> Option<Client> {
     let limit_ms = worker.services().generation.model.limits.head_timeout_ms;
     let preface = preface::read(worker, io, limit_ms, &Waiting(&client)).await;
     let behind = preface
         .ok()
         .and_then(|(preface, tlvs)| behind(client, preface, tlvs))
-        .map(|(behind, before)| match names_client {
-            true => behind,
+        .map(|(mut behind, before)| match settings.names_client {
+            true => {
+                if settings.keeps_local {
+                    behind.local = before.local;
+                }
+                behind
+            }
             false => {
                 let mut before = before;
                 before.preface = behind.preface;

@@ -293,7 +293,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         example: Some("true"),
         summary: "Allow responses to redirect internally to another path of the site, by \
                   X-Accel-Redirect or X-LiteSpeed-Location, or to a file (see `send_files`)? These \
-                  fields never reach the client. Default: allowed for programs (`fcgi`, `scgi`, \
+                  fields never reach the client. A path with `..` in it is not followed. Default: allowed for programs (`fcgi`, `scgi`, \
                   `uwsgi`, `lsapi`), not for servers (`http`, `ajp`).",
         aliases: &["x_accel_redirect", "x_accel"],
         since: "0.2",

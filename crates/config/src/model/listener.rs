@@ -107,7 +107,8 @@ pub struct Listener {
     /// Exceptions of those; set by Apache's configuration only.
     pub proxy_protocol_except: Vec<saker_net::Network>,
     /// Networks whose headers name the client; those of others are read for variables alone.
-    /// `None`: all. Set by nginx's configuration only.
+    /// `None`: all. Set by nginx's configuration only, where headers never name this server's own
+    /// address: it chooses among servers, and is told as `$server_addr`.
     pub proxy_protocol_believed: Option<Vec<saker_net::Network>>,
     /// `listen(2)` backlog.
     pub backlog: u32,

@@ -17,9 +17,10 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 // FastCGI section 8: types of records.
@@ -110,6 +111,38 @@ fn an_idle_connection_keeps_no_process_from_others() {
         with_gateway(1, |gateway| async move {
             at_once(&gateway, &program(&path, false), 9).await
         });
+    }
+}
+
+/// A worker of its own for each request, which then keeps the connection and goes on living.
+fn in_own_worker(path: &Path) -> (mpsc::Receiver<Duration>, mpsc::Sender<()>) {
+    let ((tell, told), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
+    let path = path.to_owned();
+    thread::spawn(move || {
+        with_gateway(1, |gateway| async move {
+            let began = Instant::now();
+            at_once(&gateway, &program(&path, false), 1).await;
+            let _ = tell.send(began.elapsed());
+            // Idle, until the test ends.
+            while ended.try_recv() != Err(mpsc::TryRecvError::Disconnected) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+    });
+    (told, end)
+}
+
+#[test]
+fn an_idle_connection_keeps_no_process_from_other_workers() {
+    let folder = TempDir::new("gateway-processes").unwrap();
+    let path = folder.join("fpm.sock");
+    processes(&path, 2, Duration::ZERO);
+    let mut workers = Vec::new();
+    for _ in 0..6 {
+        let worker = in_own_worker(&path);
+        let took = worker.0.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        workers.push(worker);
     }
 }
 

@@ -153,7 +153,7 @@ fn nominated_fields_are_gone() {
 
 #[test]
 fn what_is_for_all_recipients_cannot_be_nominated() {
-    let names = END_TO_END.iter().chain(&[
+    let names = nominated::END_TO_END.iter().chain(&[
         "X-Forwarded-For",
         "Forwarded",
         "X-Real-IP",

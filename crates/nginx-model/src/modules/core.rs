@@ -33,6 +33,9 @@ pub struct Root {
     pub is_alias: bool,
     /// Bytes of the location's name, which an alias replaces.
     pub replaced_bytes: usize,
+    /// It stands in a location by expression: an alias is the whole name of the file there, also for
+    /// the locations inside.
+    pub in_expression: bool,
 }
 
 /// One `error_page`.
@@ -433,6 +436,7 @@ fn root(
         text: reading.path_text(path, prefix)?,
         is_alias,
         replaced_bytes: reading.location_name.len(),
+        in_expression: reading.in_expression,
     });
     Ok(())
 }

@@ -197,6 +197,10 @@ pub fn server_name(
     reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     for word in directive.texts() {
+        let machine = word
+            .eq_ignore_ascii_case("$hostname")
+            .then(saker_net::process::host_name);
+        let word = machine.as_deref().unwrap_or(word);
         names
             .first
             .get_or_insert_with(|| match word.strip_prefix('.') {

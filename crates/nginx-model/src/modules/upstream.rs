@@ -365,12 +365,22 @@ pub struct PassUrl<'t> {
     pub uri: Option<&'t str>,
 }
 
+/// The scheme of the text of a `proxy_pass` or its kin, and what follows it. FastCGI, SCGI, and
+/// memcached have none, and the path of a socket may begin with slashes.
+fn split_scheme(gateway: Gateway, text: &str) -> (&str, &str) {
+    let has_scheme = |scheme: &str| match gateway {
+        Gateway::Proxy | Gateway::Grpc => scheme != "unix",
+        Gateway::Uwsgi => matches!(scheme, "uwsgi" | "suwsgi"),
+        Gateway::FastCgi | Gateway::Scgi | Gateway::Memcached => false,
+    };
+    text.split_once("://")
+        .filter(|(scheme, _)| has_scheme(scheme))
+        .unwrap_or(("", text))
+}
+
 /// Splits the text of a `proxy_pass` or its kin.
 pub fn split_url(gateway: Gateway, text: &str) -> PassUrl<'_> {
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (scheme, rest),
-        None => ("", text),
-    };
+    let (scheme, rest) = split_scheme(gateway, text);
     let is_tls = matches!(scheme, "https" | "grpcs" | "suwsgi");
     if let Some(path) = rest.strip_prefix("unix:") {
         let (path, uri) = match path.split_once(':') {
@@ -623,5 +633,30 @@ fn check_zone(directive: &Directive) -> Result<(), String> {
         (_, None) => Err(format!("invalid zone size \"{bytes}\"")),
         (_, Some(..32_768)) => Err(format!("zone \"{name}\" is too small")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_no_schemes() {
+        let authority = |gateway, text| split_url(gateway, text).authority.to_owned();
+        for gateway in [Gateway::FastCgi, Gateway::Scgi, Gateway::Uwsgi] {
+            for text in ["unix:///run/a.sock", "unix:/run/a.sock", "unix:/run//a://b"] {
+                assert_eq!(authority(gateway, text), text, "{gateway:?}");
+            }
+        }
+        let tls = split_url(Gateway::Uwsgi, "suwsgi://unix:///run/a.sock");
+        assert!(tls.is_tls && tls.authority == "unix:///run/a.sock");
+        let plain = split_url(Gateway::Uwsgi, "uwsgi://127.0.0.1:3031");
+        assert!(!plain.is_tls && plain.authority == "127.0.0.1:3031");
+        let with_path = split_url(Gateway::Proxy, "http://unix:///run/a.sock:/path");
+        assert_eq!(
+            (with_path.authority, with_path.uri),
+            ("unix:///run/a.sock", Some("/path"))
+        );
+        assert_eq!(split_url(Gateway::Proxy, "https://a/b").uri, Some("/b"));
     }
 }

@@ -81,6 +81,7 @@ impl<'r> StreamReader<'r> {
                 prefix,
                 conf_prefix,
                 location_name: String::new(),
+                in_expression: false,
                 zone_uses: Vec::new(),
             },
             read: ReadStream::default(),

@@ -11,7 +11,11 @@
 
 mod text;
 
-use crate::{request::Request, subrequest::Filters};
+use crate::{
+    request::Request,
+    state::{SharedVariables, State},
+    subrequest::Filters,
+};
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_content_filters::{
     as_stream,
@@ -24,7 +28,7 @@ use saker_telemetry::{
     error_log,
     message::{self, Level},
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, rc::Rc};
 use text::Values;
 
 const ERROR: &[u8] = b"[an error occurred while processing the directive]";
@@ -72,7 +76,7 @@ pub struct Page {
     conditions: Vec<Condition>,
     /// Conditions that are deeper than allowed; nothing of them is sent.
     ignored: usize,
-    variables: HashMap<Vec<u8>, Vec<u8>>,
+    variables: SharedVariables,
     blocks: HashMap<Vec<u8>, Vec<u8>>,
     /// The block that is open.
     block: Option<(Vec<u8>, Vec<u8>)>,
@@ -93,6 +97,10 @@ type Outcome = Result<(), Fault>;
 
 impl Page {
     pub fn new(filters: Filters, origin: Exchange, terms: Terms, include: Include) -> Page {
+        let mut origin = origin;
+        let state = origin.extensions.get_mut::<State>();
+        // Pages that this one includes share them, as those that it is included in.
+        let variables = state.map(|state| Rc::clone(state.ssi_variables.get_or_insert_default()));
         Page {
             filters,
             origin,
@@ -100,7 +108,7 @@ impl Page {
             include,
             conditions: Vec::new(),
             ignored: 0,
-            variables: HashMap::new(),
+            variables: variables.unwrap_or_default(),
             blocks: HashMap::new(),
             block: None,
             block_bytes: 0,
@@ -295,11 +303,11 @@ impl Page {
     }
 
     fn set_variable(&mut self, name: Vec<u8>, value: Vec<u8>) -> Outcome {
-        let is_room = self.variables.len() < VARIABLES_MAX || self.variables.contains_key(&name);
-        if !is_room {
+        let mut variables = self.variables.borrow_mut();
+        if variables.len() >= VARIABLES_MAX && !variables.contains_key(&name) {
             return Err(Fault);
         }
-        self.variables.insert(name, value);
+        variables.insert(name, value);
         Ok(())
     }
 
@@ -478,7 +486,7 @@ impl Page {
 impl Values for Page {
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         let lower = name.to_ascii_lowercase();
-        if let Some(value) = self.variables.get(&lower) {
+        if let Some(value) = self.variables.borrow().get(&lower) {
             return Some(value.clone());
         }
         let now = self.origin.now;

@@ -128,7 +128,10 @@ impl Evaluation<'_> {
             }
         };
         for (group, number) in &regex.names {
-            let text = spans.get(*group).and_then(|range| subject.get(range));
+            let Ok(text) = regex.pattern.group_text(*group, subject, &spans) else {
+                self.session.variables.has_failed = true;
+                return false;
+            };
             self.set(*number, text.unwrap_or_default());
         }
         self.session.variables.captures = Some((subject.into(), spans));

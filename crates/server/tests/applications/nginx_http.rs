@@ -211,6 +211,41 @@ fn nginx_http_reads_proxy_headers() {
     );
 }
 
+/// The PROXY header names the client, not the address of this server.
+#[test]
+fn nginx_http_has_its_own_address_behind_proxies() {
+    let pair = Pair::start(
+        "nginx-http-preface-local",
+        &[],
+        "== http\nset_real_ip_from 127.0.0.0/8; real_ip_header proxy_protocol;\n\
+         server { listen {ip}:{p} proxy_protocol; if ($server_port = 443) { return 403; } \
+         location / { return 200 '$remote_addr|$server_addr|$server_port|$proxy_protocol_server_port'; } \
+         location /go { return 302 /to; } }",
+    );
+    let port = pair.port;
+    let ask = |address: SocketAddr, path: &str, to: u16| {
+        let header = format!("PROXY TCP4 192.0.2.9 192.0.2.1 5000 {to}\r\n");
+        let mut client = Client::connect(address).unwrap();
+        let request =
+            format!("{header}GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.send(request.as_bytes()).unwrap();
+        let response = client.read_response().unwrap();
+        let to = response.field("location").unwrap_or_default().to_owned();
+        let text = response.text().replace("127.0.0.2", "127.0.0.1");
+        (response.status, if to.is_empty() { text } else { to })
+    };
+    for to in [443, 80, 443] {
+        assert_eq!(
+            pair.both(|address| ask(address, "/", to)),
+            (200, format!("192.0.2.9|127.0.0.1|{port}|{to}"))
+        );
+        assert_eq!(
+            pair.both(|address| ask(address, "/go", to)),
+            (302, format!("http://a:{port}/to"))
+        );
+    }
+}
+
 #[test]
 fn nginx_http_sends_trailers() {
     let pair = Pair::start(

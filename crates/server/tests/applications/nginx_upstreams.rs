@@ -87,6 +87,8 @@ const LOCATIONS: &str = "== http\nlog_format told '$request|$upstream_addr|$upst
     location /next/ { proxy_next_upstream http_503 non_idempotent; proxy_pass http://two; }\n\
     location /few/ { proxy_buffering off; proxy_pass http://few; } location /fewer/ { proxy_buffering off; proxy_pass http://fewer; }\n\
     location /once/ { proxy_next_upstream http_503; proxy_pass http://two; }\n\
+    location /elsewhere/ { client_max_body_size 3m; proxy_intercept_errors on; error_page 502 503 = @elsewhere; proxy_pass http://{origin}; }\n\
+    location @elsewhere { client_max_body_size 3m; rewrite ^ /whole break; proxy_pass http://{origin}; }\n\
     location /port { proxy_pass http://$arg_to:1; }\n\
     location /variable { proxy_pass http://$arg_to; } }";
 
@@ -227,6 +229,45 @@ fn nginx_upstreams_get_content_again() {
         bytes(&reference[2]),
         "the content went whole"
     );
+}
+
+/// Content that an upstream got goes to the one that an error page names, whole or not at all.
+#[test]
+fn nginx_upstreams_of_error_pages_get_the_content() {
+    let pair = Pair::start(
+        "nginx-upstreams-elsewhere",
+        &[("origin", start().to_string())],
+        LOCATIONS,
+    );
+    let ask = |address: SocketAddr, path: &str, bytes: usize, is_chunked: bool| {
+        let content = "x".repeat(bytes);
+        let (framing, content) = match is_chunked {
+            true => (
+                "Transfer-Encoding: chunked".to_owned(),
+                format!("{bytes:x}\r\n{content}\r\n0\r\n\r\n"),
+            ),
+            false => (format!("Content-Length: {bytes}"), content),
+        };
+        let mut client = Client::connect(address).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: logs.test\r\n{framing}\r\n\r\n");
+        client.send(head + &content).unwrap();
+        let response = client.read_response().unwrap();
+        let is_whole = response.status == 200 && response.text() == "x".repeat(bytes);
+        (response.status, is_whole)
+    };
+    // The upstream has read it and says that it failed, or nothing.
+    for path in ["/elsewhere/bad", "/elsewhere/nothing"] {
+        for is_chunked in [false, true] {
+            for bytes in [7, 300_000] {
+                let told = pair.both(|address| ask(address, path, bytes, is_chunked));
+                assert_eq!(told, (200, true), "{path} {bytes} {is_chunked}");
+            }
+        }
+        // More than is kept: the first error stays.
+        let saker = SocketAddr::from((pair.servers[1].1, pair.port));
+        let status = if path.ends_with("bad") { 503 } else { 502 };
+        assert_eq!(ask(saker, path, 2_000_000, false), (status, false));
+    }
 }
 
 /// A member with as many connections as it may have is not asked, and no request waits for it.

@@ -13,7 +13,7 @@ use saker_pipeline::{
 use std::{rc::Rc, sync::Arc};
 
 /// The key of a request that a cached route may answer: plain GET or HEAD without content, to a
-/// path, with at most one Host. Everything else that the full checks examine is part of the key,
+/// path, with at most one Host and no other field twice that must stand once. Everything else that the full checks examine is part of the key,
 /// byte for byte. POST with a length leads to decisions alone, and has the full checks.
 pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Key<'a>> {
     let method = view.method();
@@ -22,6 +22,7 @@ pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Ke
         && !view.has(KnownField::TransferEncoding)
         && view.has(KnownField::ContentLength) == is_post
         && !view.has(KnownField::Expect)
+        && !view.repeats_single()
         && match view.known_count(KnownField::Host) {
             0 => view.version() == Version::Http10,
             count => count == 1,
