@@ -7,7 +7,9 @@ use super::upstream_fields;
 use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{Excess, KeyLimit, Origin, Rate, RequestRate, Settings, Template},
+    model::{
+        Excess, KeyLimit, LimitKind, Origin, Rate, RequestRate, Settings, Template, limit_place,
+    },
     report::Report,
     row::{Draft, Row, Rows},
     source::Location,
@@ -184,7 +186,10 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "out_per_address",
         "Bandwidth of responses per client address.",
         None,
-        |s, given| s.throttle.out_address = given.parsed(),
+        |s, given| {
+            set_place(s, LimitKind::OutAddress, &given);
+            s.throttle.out_address = given.parsed();
+        },
     ),
     bandwidth_row(
         "out_per_site",
@@ -202,7 +207,10 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "in_per_address",
         "Bandwidth of request bodies per client address.",
         None,
-        |s, given| s.throttle.in_address = given.parsed(),
+        |s, given| {
+            set_place(s, LimitKind::InAddress, &given);
+            s.throttle.in_address = given.parsed();
+        },
     ),
     bandwidth_row(
         "in_per_site",
@@ -212,18 +220,29 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     ),
     requests_row(
         "requests_static",
-        "Rate of requests per client address that are answered from files or by fixed rules.",
-        |s, given| s.throttle.static_requests = given.parsed(),
+        "Rate of requests per client address, whatever answers them: files, fixed rules, programs, or \
+         upstreams.",
+        |s, given| {
+            set_place(s, LimitKind::StaticRequests, &given);
+            s.throttle.static_requests = given.parsed();
+        },
     ),
     requests_row(
         "requests_dynamic",
-        "Rate of requests per client address that a program or upstream answers.",
-        |s, given| s.throttle.dynamic_requests = given.parsed(),
+        "Rate of requests per client address that a program or upstream answers. They count for \
+         `requests_static`, too.",
+        |s, given| {
+            set_place(s, LimitKind::DynamicRequests, &given);
+            s.throttle.dynamic_requests = given.parsed();
+        },
     ),
     requests_row(
         "requests_per_site",
         "Rate of requests of all clients together. Excess requests get 503.",
-        |s, given| s.throttle.site_requests = given.parsed(),
+        |s, given| {
+            set_place(s, LimitKind::SiteRequests, &given);
+            s.throttle.site_requests = given.parsed();
+        },
     ),
     Row {
         deprecated: &["at_a_time_per_address"],
@@ -232,7 +251,10 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             "Maximum number of concurrent requests per client address, including downloads. 0: no \
              limit.",
             Some("MaxConnPerIP"),
-            |s, given| s.throttle.at_a_time_address = given.number(),
+            |s, given| {
+                set_place(s, LimitKind::AtATimeAddress, &given);
+                s.throttle.at_a_time_address = given.number();
+            },
         )
     },
     Row {
@@ -241,7 +263,10 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             "concurrent_per_site",
             "Maximum number of concurrent requests of all clients; more get 503. 0: no limit.",
             None,
-            |s, given| s.throttle.at_a_time_site = given.number(),
+            |s, given| {
+                set_place(s, LimitKind::AtATimeSite, &given);
+                s.throttle.at_a_time_site = given.number();
+            },
         )
     },
     concurrency_row(
@@ -249,13 +274,19 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Maximum number of concurrent requests per client address that programs (PHP, upstreams) \
          answer. 0: no limit.",
         None,
-        |s, given| s.throttle.dynamic_at_a_time_address = given.number(),
+        |s, given| {
+            set_place(s, LimitKind::ProgramsAddress, &given);
+            s.throttle.dynamic_at_a_time_address = given.number();
+        },
     ),
     concurrency_row(
         "dynamic_per_site",
         "Maximum number of concurrent requests of all clients that programs answer. 0: no limit.",
         None,
-        |s, given| s.throttle.dynamic_at_a_time_site = given.number(),
+        |s, given| {
+            set_place(s, LimitKind::ProgramsSite, &given);
+            s.throttle.dynamic_at_a_time_site = given.number();
+        },
     ),
     concurrency_row(
         "dynamic_queue",
@@ -459,6 +490,12 @@ fn origin_of_key(said: &str, value: &Location) -> Origin {
     }
 }
 
+/// Requests that are under a limit of the same place share accounts.
+fn set_place(settings: &mut Settings, kind: LimitKind, given: &Spanned) {
+    let place = limit_place(&given.at.origin());
+    settings.throttle.places.set(kind, place);
+}
+
 /// Changes the limit by a key, whose names are linked later.
 fn change_key(
     settings: &mut Settings,
@@ -472,13 +509,16 @@ fn change_key(
         limits.push(KeyLimit {
             said: said.into(),
             key: Template::parse(said).unwrap_or_default(),
-            origin,
+            place: 0,
+            origin: origin.clone(),
             requests: None,
             at_a_time: 0,
         });
         limits.len() - 1
     });
-    change(&mut limits[at]);
+    let limit = &mut limits[at];
+    (limit.place, limit.origin) = (limit_place(&origin), origin);
+    change(limit);
 }
 
 fn read_off(
