@@ -172,7 +172,10 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
         };
         match over_rate(exchange, abuse, violation) {
             Some(Ok(admission)) => exchange.limits.admission = Some(admission),
-            Some(Err(page)) => return Some(page),
+            Some(Err(page)) => {
+                exchange.limits.is_counted = true;
+                return Some(page);
+            }
             None => return Some(refuse(exchange, abuse, violation)),
         }
     }

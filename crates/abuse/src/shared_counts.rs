@@ -76,7 +76,7 @@ impl SharedCounts {
 
     /// Name of the account of a key's value.
     pub fn key_hash(&self, site: &Site, limit: &KeyLimit, value: &[u8]) -> [u64; 2] {
-        let (said, place) = (&limit.said, limit.place.to_le_bytes());
+        let (said, place) = (&limit.said, limit.place.0.to_le_bytes());
         let length = (said.len() as u64).to_le_bytes();
         let message = [
             &site_hash(site).to_le_bytes(),

@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use saker_config::{
     model::{
-        ByHost, Excess, HostAccounts, HostPattern, LimitKind, PhpUse, ProgramUser, Rate,
-        RequestRate, Settings, Site, SiteName, Throttle, limit_number,
+        ByHost, Excess, HostAccounts, HostPattern, LimitKind, LimitPlace, PhpUse, ProgramUser,
+        Rate, RequestRate, Settings, Site, SiteName, Throttle, limit_number,
     },
     parse_php_use,
 };
@@ -182,7 +182,7 @@ struct Changes {
     at_a_time: Option<u64>,
     account: Option<HostAccounts>,
     /// The place that sets limits: the row.
-    place: u32,
+    place: LimitPlace,
 }
 
 impl Changes {
@@ -212,7 +212,7 @@ impl Changes {
             requests,
             at_a_time: row.at_a_time_address,
             account: has_account.then(HostAccounts::default),
-            place: limit_number(&[b"host ", host.as_bytes()]),
+            place: LimitPlace(limit_number(&[b"host ", host.as_bytes()])),
         }
     }
 

@@ -162,12 +162,12 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::{Admission, requests::admit};
-    use saker_config::model::{Excess, RequestRate};
+    use saker_config::model::{Excess, LimitPlace, RequestRate};
 
     const START: u64 = 77_000_000_000;
 
     fn name(origin: u32) -> LimitName {
-        LimitName::new(LimitKind::StaticRequests, 7, origin << 8)
+        LimitName::new(LimitKind::StaticRequests, 7, LimitPlace(origin << 8))
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         assert!(matches!(admit(1, &strict), Admission::Refuse { .. }));
         assert_eq!(admit(2, &lax), Admission::Pass);
         // Of another site.
-        let other = LimitName::new(LimitKind::StaticRequests, 8, 1 << 8);
+        let other = LimitName::new(LimitKind::StaticRequests, 8, LimitPlace(1 << 8));
         assert!(usages.of(other).account.is_at_rest(START));
     }
 

@@ -8,7 +8,8 @@ use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
     model::{
-        Excess, KeyLimit, LimitKind, Origin, Rate, RequestRate, Settings, Template, limit_place,
+        Excess, KeyLimit, LimitKind, LimitPlace, Origin, Rate, RequestRate, Settings, Template,
+        Throttle, limit_place,
     },
     report::Report,
     row::{Draft, Row, Rows},
@@ -187,8 +188,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Bandwidth of responses per client address.",
         None,
         |s, given| {
-            set_place(s, LimitKind::OutAddress, &given);
-            s.throttle.out_address = given.parsed();
+            set_limit(s, LimitKind::OutAddress, given, |limits| {
+                &mut limits.out_address
+            })
         },
     ),
     bandwidth_row(
@@ -208,8 +210,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Bandwidth of request bodies per client address.",
         None,
         |s, given| {
-            set_place(s, LimitKind::InAddress, &given);
-            s.throttle.in_address = given.parsed();
+            set_limit(s, LimitKind::InAddress, given, |limits| {
+                &mut limits.in_address
+            })
         },
     ),
     bandwidth_row(
@@ -223,8 +226,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Rate of requests per client address, whatever answers them: files, fixed rules, programs, or \
          upstreams.",
         |s, given| {
-            set_place(s, LimitKind::StaticRequests, &given);
-            s.throttle.static_requests = given.parsed();
+            set_limit(s, LimitKind::StaticRequests, given, |limits| {
+                &mut limits.static_requests
+            })
         },
     ),
     requests_row(
@@ -232,16 +236,18 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Rate of requests per client address that a program or upstream answers. They count for \
          `requests_static`, too.",
         |s, given| {
-            set_place(s, LimitKind::DynamicRequests, &given);
-            s.throttle.dynamic_requests = given.parsed();
+            set_limit(s, LimitKind::DynamicRequests, given, |limits| {
+                &mut limits.dynamic_requests
+            })
         },
     ),
     requests_row(
         "requests_per_site",
         "Rate of requests of all clients together. Excess requests get 503.",
         |s, given| {
-            set_place(s, LimitKind::SiteRequests, &given);
-            s.throttle.site_requests = given.parsed();
+            set_limit(s, LimitKind::SiteRequests, given, |limits| {
+                &mut limits.site_requests
+            })
         },
     ),
     Row {
@@ -252,8 +258,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
              limit.",
             Some("MaxConnPerIP"),
             |s, given| {
-                set_place(s, LimitKind::AtATimeAddress, &given);
-                s.throttle.at_a_time_address = given.number();
+                set_count(s, LimitKind::AtATimeAddress, given, |limits| {
+                    &mut limits.at_a_time_address
+                })
             },
         )
     },
@@ -264,8 +271,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             "Maximum number of concurrent requests of all clients; more get 503. 0: no limit.",
             None,
             |s, given| {
-                set_place(s, LimitKind::AtATimeSite, &given);
-                s.throttle.at_a_time_site = given.number();
+                set_count(s, LimitKind::AtATimeSite, given, |limits| {
+                    &mut limits.at_a_time_site
+                })
             },
         )
     },
@@ -275,8 +283,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
          answer. 0: no limit.",
         None,
         |s, given| {
-            set_place(s, LimitKind::ProgramsAddress, &given);
-            s.throttle.dynamic_at_a_time_address = given.number();
+            set_count(s, LimitKind::ProgramsAddress, given, |limits| {
+                &mut limits.dynamic_at_a_time_address
+            })
         },
     ),
     concurrency_row(
@@ -284,8 +293,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Maximum number of concurrent requests of all clients that programs answer. 0: no limit.",
         None,
         |s, given| {
-            set_place(s, LimitKind::ProgramsSite, &given);
-            s.throttle.dynamic_at_a_time_site = given.number();
+            set_count(s, LimitKind::ProgramsSite, given, |limits| {
+                &mut limits.dynamic_at_a_time_site
+            })
         },
     ),
     concurrency_row(
@@ -490,10 +500,33 @@ fn origin_of_key(said: &str, value: &Location) -> Origin {
     }
 }
 
-/// Requests that are under a limit of the same place share accounts.
-fn set_place(settings: &mut Settings, kind: LimitKind, given: &Spanned) {
+/// Sets a limit and its place: what is under a limit of the same place shares accounts.
+fn set_limit<T: Clone + 'static>(
+    settings: &mut Settings,
+    kind: LimitKind,
+    given: Spanned,
+    limit: fn(&mut Throttle) -> &mut Option<T>,
+) {
     let place = limit_place(&given.at.origin());
+    let value = given.parsed::<Option<T>>();
+    let place = value.as_ref().map_or_else(LimitPlace::default, |_| place);
     settings.throttle.places.set(kind, place);
+    *limit(&mut settings.throttle) = value;
+}
+
+/// The same for a number of requests at a time; 0: no limit.
+fn set_count(
+    settings: &mut Settings,
+    kind: LimitKind,
+    given: Spanned,
+    limit: fn(&mut Throttle) -> &mut u64,
+) {
+    let place = limit_place(&given.at.origin());
+    let max = given.number();
+    let is_limit = max != 0;
+    let place = is_limit.then_some(place).unwrap_or_default();
+    settings.throttle.places.set(kind, place);
+    *limit(&mut settings.throttle) = max;
 }
 
 /// Changes the limit by a key, whose names are linked later.
@@ -509,7 +542,7 @@ fn change_key(
         limits.push(KeyLimit {
             said: said.into(),
             key: Template::parse(said).unwrap_or_default(),
-            place: 0,
+            place: LimitPlace::default(),
             origin: origin.clone(),
             requests: None,
             at_a_time: 0,

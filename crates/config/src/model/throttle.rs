@@ -4,6 +4,7 @@
 //! Out of scope: the keys (`directives/throttle`) and accounts (`account`).
 
 use super::{Consequence, HostAccounts, Origin, Template};
+use std::fmt;
 
 /// A bandwidth limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ impl LimitName {
     const KIND_BITS: u64 = 0xf;
 
     #[inline]
-    pub fn new(kind: LimitKind, site: u32, place: u32) -> LimitName {
-        let low = u64::from(place) & !LimitName::KIND_BITS | kind as u64;
+    pub fn new(kind: LimitKind, site: u32, place: LimitPlace) -> LimitName {
+        let low = u64::from(place.0) & !LimitName::KIND_BITS | kind as u64;
         LimitName(u64::from(site) << 32 | low)
     }
 
@@ -90,22 +91,33 @@ impl LimitName {
     }
 }
 
-/// Places that set limits, by kind; 0: none in particular, which is the same for all sites.
+/// Number of a place that sets limits; 0: none in particular, which is the same for all sites.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct LimitPlace(pub u32);
+
+/// Says nothing, because models of the same meaning have other places.
+impl fmt::Debug for LimitPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+/// Places that set limits, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitPlaces([u32; LimitKind::COUNT]);
+pub struct LimitPlaces([LimitPlace; LimitKind::COUNT]);
 
 impl LimitPlaces {
-    pub fn set(&mut self, kind: LimitKind, place: u32) {
+    pub fn set(&mut self, kind: LimitKind, place: LimitPlace) {
         self.0[kind as usize] = place;
     }
 }
 
 /// Number of a place in the configuration. The folder of its file does not matter, which may differ
 /// between the servers of a cluster.
-pub fn limit_place(origin: &Origin) -> u32 {
+pub fn limit_place(origin: &Origin) -> LimitPlace {
     let file = origin.file.rsplit('/').next().unwrap_or_default();
     let (line, column) = (origin.line.to_le_bytes(), origin.column.to_le_bytes());
-    limit_number(&[file.as_bytes(), &line, &column])
+    LimitPlace(limit_number(&[file.as_bytes(), &line, &column]))
 }
 
 /// Limits of the requests that have the same value of a key. Requests without a value are not
@@ -117,7 +129,7 @@ pub struct KeyLimit {
     pub key: Template,
     pub origin: Origin,
     /// As of [`limit_place`].
-    pub place: u32,
+    pub place: LimitPlace,
     pub requests: Option<RequestRate>,
     /// Concurrent requests; 0: no limit.
     pub at_a_time: u64,
@@ -177,7 +189,7 @@ impl Throttle {
     #[inline]
     pub fn limit_name(&self, kind: LimitKind, site: u32) -> LimitName {
         match self.places.0[kind as usize] {
-            0 => LimitName::new(kind, 0, 0),
+            LimitPlace(0) => LimitName::new(kind, 0, LimitPlace(0)),
             place => LimitName::new(kind, site, place),
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{Admission, requests::admit};
-use saker_config::model::{Excess, LimitKind, RequestRate};
+use saker_config::model::{Excess, LimitKind, LimitPlace, RequestRate};
 
 const START: u64 = 77_000_000_000;
 
@@ -9,7 +9,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn limit(kind: LimitKind) -> LimitName {
-    LimitName::new(kind, 1, 1 << 8)
+    LimitName::new(kind, 1, LimitPlace(1 << 8))
 }
 
 const STATIC: LimitKind = LimitKind::StaticRequests;
@@ -200,7 +200,7 @@ fn what_is_owed_goes_on_in_another_process() {
 fn a_client_has_the_usages_of_its_address() {
     let table = AddressTable::new(10);
     let accounts = [0, 1].map(|_| ClientAccount::new(table.state(v4(1))));
-    let names = (0..2 * HELD_MAX as u32).map(|at| LimitName::new(STATIC, at, 1 << 8));
+    let names = (0..2 * HELD_MAX as u32).map(|at| LimitName::new(STATIC, at, LimitPlace(1 << 8)));
     for name in names.clone() {
         accounts[0].with_usage(name, |usage| usage.account.charge(START, 7, |_| (true, ())));
     }
