@@ -119,7 +119,7 @@ impl Usages {
         usage
     }
 
-    /// What has to be paid off, by limit.
+    /// Debts by limit.
     pub fn debts_ns(&self, now_ns: u64) -> Vec<(LimitName, u64)> {
         let all = lock(&self.by_name);
         let debts = all
@@ -128,7 +128,7 @@ impl Usages {
         debts.filter(|(_, debt_ns)| *debt_ns > 0).collect()
     }
 
-    /// Forgets the usages that nobody holds and that are at rest. `true`: none is left.
+    /// Forgets the usages that are not held and at rest. `true`: none is left.
     pub fn sweep(&self, now_ns: u64) -> bool {
         let mut all = lock(&self.by_name);
         if all.capacity() == 0 {

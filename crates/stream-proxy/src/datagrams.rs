@@ -82,7 +82,7 @@ pub struct DatagramServer {
     socket: UdpSocket,
     listening: Box<dyn DatagramListening>,
     sessions: RefCell<HashMap<SessionKey, Rc<SessionQueue>>>,
-    /// Whom each trusted peer has named for its session, as long as that takes datagrams.
+    /// The client that each trusted peer has named for its session, as long as that takes datagrams.
     named: RefCell<HashMap<PeerKey, Named>>,
     held: HeldPeers<PeerKey>,
     is_closed: Cell<bool>,

@@ -523,8 +523,10 @@ fn set_count(
 ) {
     let place = limit_place(&given.at.origin());
     let max = given.number();
-    let is_limit = max != 0;
-    let place = is_limit.then_some(place).unwrap_or_default();
+    let place = match max {
+        0 => LimitPlace::default(),
+        _ => place,
+    };
     settings.throttle.places.set(kind, place);
     *limit(&mut settings.throttle) = max;
 }

@@ -284,7 +284,7 @@ fn headers_of_datagrams_name_the_client() {
 /// A header is read from the first datagram of a port alone: what looks like one in a later datagram is
 /// of the client, which does not change its address with it.
 #[test]
-fn later_datagrams_name_nobody() {
+fn later_datagrams_name_no_client() {
     let server = mirror_of_datagrams();
     let streams = Streams::start(
         "stream-preface-udp-on",
@@ -302,7 +302,7 @@ fn later_datagrams_name_nobody() {
     assert_eq!(asked(&proxy, b"more"), b"more");
     let forged = with([192, 0, 2, 8], b"two");
     assert_eq!(asked(&proxy, &forged), forged);
-    // A port that was refused, or that names nobody, has no second try.
+    // A port that was refused, or that names no client, has no second try.
     let refused = [with([192, 0, 2, 66], b"denied"), b"without".to_vec()].map(|first| {
         let proxy = client_of(&streams, 0);
         proxy.send(&first).unwrap();
