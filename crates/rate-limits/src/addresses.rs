@@ -153,23 +153,6 @@ impl Deref for ClientAccount {
     }
 }
 
-/// A count that goes down again when this is dropped.
-pub struct Counted(Option<Box<dyn FnOnce()>>);
-
-impl Counted {
-    pub fn new(leave: impl FnOnce() + 'static) -> Counted {
-        Counted(Some(Box::new(leave)))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(leave) = self.0.take() {
-            leave();
-        }
-    }
-}
-
 /// One counted connection of an address.
 #[derive(Debug)]
 pub struct ConnectionGuard {

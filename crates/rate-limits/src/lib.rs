@@ -21,7 +21,7 @@ mod sites;
 pub mod usage;
 
 pub use addresses::{
-    ACCOUNTS, AddressState, AddressTable, ClientAccount, ConnectionGuard, Counted, Debts, LimitDebt,
+    ACCOUNTS, AddressState, AddressTable, ClientAccount, ConnectionGuard, Debts, LimitDebt,
 };
 pub use bandwidth::Paced;
 pub use deltas::{AccountName, Limit, Unsent};
@@ -30,7 +30,7 @@ pub use requests::Admission;
 pub use saker_config::model::Account;
 pub use sessions::SessionCounts;
 pub use sites::SiteAccounts;
-pub use usage::Usage;
+pub use usage::{Counted, Usage};
 
 #[cfg(test)]
 mod tests {

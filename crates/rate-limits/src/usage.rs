@@ -7,7 +7,7 @@
 //! beyond the bound share one usage for each kind.
 //! Out of scope: names of limits (`LimitName` of the configuration).
 
-use crate::{Account, Counted, Places};
+use crate::{Account, Places};
 use saker_config::model::{LimitKind, LimitName};
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -48,6 +48,23 @@ impl Usage {
     fn is_at_rest(&self, now_ns: u64) -> bool {
         let is_left = |places: &Arc<Places>| Arc::strong_count(places) == 1;
         self.account.is_at_rest(now_ns) && self.places.get().is_none_or(is_left)
+    }
+}
+
+/// A count that goes down again when this is dropped.
+pub struct Counted(Option<Box<dyn FnOnce()>>);
+
+impl Counted {
+    pub fn new(leave: impl FnOnce() + 'static) -> Counted {
+        Counted(Some(Box::new(leave)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(leave) = self.0.take() {
+            leave();
+        }
     }
 }
 
