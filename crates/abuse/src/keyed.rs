@@ -8,10 +8,10 @@
 //! Out of scope: whether a key is valid, which the application knows.
 
 use crate::{Abuse, state::KeyHash, together};
-use saker_config::model::{KeyLimit, Throttle};
+use saker_config::model::{KeyLimit, LimitKind, LimitName, Throttle};
 use saker_matchers::MatchError;
 use saker_pipeline::{Exchange, texts};
-use saker_rate_limits::{Admission, SiteAccounts, requests};
+use saker_rate_limits::{Admission, Usage, requests};
 use saker_telemetry::{error_log, message};
 use std::{
     collections::hash_map::RandomState,
@@ -42,6 +42,10 @@ pub fn admit(
     let limits = throttle.by_key.iter();
     let mut due = limits.filter(|limit| limit.is_of_user() == of_user);
     due.find_map(|limit| {
+        let name = LimitName::new(LimitKind::Key, site_number(exchange, abuse), limit.place);
+        if !exchange.limits.charge(name) {
+            return None;
+        }
         let keys = match keys(exchange, limit, abuse) {
             Ok(keys) => keys,
             Err(error) => {
@@ -55,14 +59,9 @@ pub fn admit(
         };
         let mut each = keys.into_iter().flatten();
         each.find_map(|key| {
-            let accounts =
-                abuse
-                    .shared
-                    .keyed
-                    .change(key, Arc::<SiteAccounts>::default, |accounts| {
-                        Arc::clone(accounts)
-                    });
-            count(exchange, limit, (key, &accounts), abuse)
+            let known = &abuse.shared.keyed;
+            let usage = known.change(key, Arc::<Usage>::default, |usage| Arc::clone(usage));
+            count(exchange, limit, (key, &usage), abuse)
         })
     })
 }
@@ -90,12 +89,12 @@ fn keys(
 
 fn hash(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse, value: &[u8]) -> KeyHash {
     if let Some(counts) = abuse.shared.counts.get() {
-        return counts.key_hash(&exchange.routing.site, &limit.said, value);
+        return counts.key_hash(&exchange.routing.site, limit, value);
     }
     let key = (
         abuse.generation.number,
         exchange.routing.site_index,
-        &*limit.said,
+        (&*limit.said, limit.place),
         value,
     );
     let [one, other] = &*HASHERS;
@@ -105,11 +104,11 @@ fn hash(exchange: &Exchange, limit: &KeyLimit, abuse: &Abuse, value: &[u8]) -> K
 fn count(
     exchange: &mut Exchange,
     limit: &KeyLimit,
-    (key, accounts): (KeyHash, &SiteAccounts),
+    (key, usage): (KeyHash, &Arc<Usage>),
     abuse: &Abuse,
 ) -> Option<(&'static str, u64)> {
     if let Some(rate) = &limit.requests {
-        let admission = requests::admit(&accounts.requests, rate, (abuse.now_ns)());
+        let admission = requests::admit(&usage.account, rate, (abuse.now_ns)());
         together::of_key(&abuse.shared, key, rate, admission);
         match admission {
             Admission::Refuse { retry_after_s } => return Some(("requests_by_key", retry_after_s)),
@@ -122,13 +121,22 @@ fn count(
     if limit.at_a_time == 0 {
         return None;
     }
-    match accounts.begin_request(limit.at_a_time) {
+    match usage.begin_request(limit.at_a_time) {
         Some(counted) => {
             exchange.limits.counted.push(counted);
             None
         }
         None => Some(("concurrent_by_key", 1)),
     }
+}
+
+/// The site of a request in names of limits.
+pub fn site_number(exchange: &Exchange, abuse: &Abuse) -> u32 {
+    let accounts = abuse
+        .generation
+        .site_accounts
+        .get(exchange.routing.site_index);
+    accounts.map_or(0, |site| site.number)
 }
 
 /// Returns the longer of two delays.

@@ -1,20 +1,21 @@
 //! Bans, denied addresses, request rates, and concurrent requests.
 //!
 //! Called by: the phases `limits` and `user_limits`.
-//! Caveat: a client's request is counted once, including its error documents and internal
-//! redirects; addresses are compared each time, because another path may have other rules.
+//! Caveat: a limit counts a client's request once, including its error documents and internal
+//! redirects; where these lead to a route with limits of its own, those count it, too. Addresses are
+//! compared each time, because another path may have other rules.
 //! Out of scope: the size of bodies (the phase itself) and their speed (drivers).
 
 use crate::{
     Abuse, Violation, challenge, context,
-    keyed::{self, longer},
+    keyed::{self, longer, site_number},
     together,
     upstream_limits::UpstreamLimits,
 };
-use saker_config::model::{Consequence, Throttle};
+use saker_config::model::{Consequence, LimitKind, LimitName, Throttle};
 use saker_ipset::place_of;
 use saker_pipeline::{Client, Exchange, Forwarding, Response, UpstreamGate};
-use saker_rate_limits::{Account, Admission, Limit, requests};
+use saker_rate_limits::{Account, Admission, ClientAccount, Limit, requests};
 use std::{rc::Rc, sync::Arc};
 
 /// `Some`: the answer of a request that is refused.
@@ -27,7 +28,7 @@ pub fn admit(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
 /// Limits by what is known about the user, who is known now. `Some`: the answer of a request that is
 /// refused.
 pub fn admit_user(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
-    if std::mem::replace(&mut exchange.limits.is_user_admitted, true) {
+    if exchange.limits.is_counted {
         return None;
     }
     let settings = Arc::clone(&exchange.routing.settings);
@@ -143,23 +144,24 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
     let settings = Arc::clone(&exchange.routing.settings);
     let throttle = &settings.throttle;
     if throttle.is_idle() {
+        note_earlier_limits(exchange, throttle, abuse);
         return None;
     }
     exchange
         .body
         .throttle(throttle, exchange.routing.site_index);
-    if std::mem::replace(&mut exchange.limits.is_admitted, true) {
+    if exchange.limits.is_counted {
         return None;
     }
+    let is_first = !std::mem::replace(&mut exchange.limits.is_admitted, true);
     open_account(exchange, abuse);
     let is_bot = context::is_bot(exchange);
     if is_bot {
         exchange.limits.admission = None;
     }
     let is_exempt = is_bot || abuse.generation.is_exempt(exchange.client.ip());
-    if exchange.limits.admission.is_none() && !is_exempt {
-        exchange.limits.admission = rate(exchange, throttle, abuse);
-    }
+    rate(exchange, throttle, abuse, (is_exempt, is_first));
+    note_earlier_limits(exchange, throttle, abuse);
     let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
     if let Some(Admission::Refuse { retry_after_s }) = exchange.limits.admission {
         let violation = Violation {
@@ -170,12 +172,15 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
         };
         match over_rate(exchange, abuse, violation) {
             Some(Ok(admission)) => exchange.limits.admission = Some(admission),
-            Some(Err(page)) => return Some(page),
-            None => return Some(abuse.enforce(exchange, violation)),
+            Some(Err(page)) => {
+                exchange.limits.is_counted = true;
+                return Some(page);
+            }
+            None => return Some(refuse(exchange, abuse, violation)),
         }
     }
     // The client's own limit first: a request refused by it uses up nothing of the site's.
-    let over = (!is_exempt && !count(exchange, throttle)).then_some((
+    let over = (!count(exchange, throttle, abuse, is_exempt)).then_some((
         "at_a_time_per_address",
         429,
         1,
@@ -196,7 +201,7 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
             retry_after_s,
             is_offense,
         };
-        return Some(abuse.enforce(exchange, violation));
+        return Some(refuse(exchange, abuse, violation));
     }
     if let Some(gate) = upstream_gate(exchange, throttle, abuse, is_exempt) {
         exchange.set_upstream_gate(gate);
@@ -209,25 +214,73 @@ fn rate_limits(exchange: &mut Exchange, abuse: &Abuse) -> Option<Response> {
 fn open_account(exchange: &mut Exchange, abuse: &Abuse) {
     if exchange.client.account.is_none() {
         let mut client = Client::clone(&exchange.client);
-        client.account = Some(abuse.clients.addresses.state(client.ip()));
+        let state = abuse.clients.addresses.state(client.ip());
+        client.account = Some(ClientAccount::new(state));
         exchange.client = Rc::new(client);
     }
 }
 
-fn rate(exchange: &Exchange, throttle: &Throttle, abuse: &Abuse) -> Option<Admission> {
-    let (rate, account) = (
-        throttle.static_requests.as_ref()?,
-        exchange.client.account.as_ref()?,
-    );
-    let admission = requests::admit(&account.static_requests, rate, (abuse.now_ns)());
+/// Refuses a request. Its error document counts for nothing.
+fn refuse(exchange: &mut Exchange, abuse: &Abuse, violation: Violation) -> Response {
+    exchange.limits.is_counted = true;
+    abuse.enforce(exchange, violation)
+}
+
+fn limit_name(
+    exchange: &Exchange,
+    throttle: &Throttle,
+    abuse: &Abuse,
+    kind: LimitKind,
+) -> LimitName {
+    throttle.limit_name(kind, site_number(exchange, abuse))
+}
+
+/// The limits of earlier routes are not those of the last one, which alone would count requests that
+/// are answered without phases.
+fn note_earlier_limits(exchange: &mut Exchange, throttle: &Throttle, abuse: &Abuse) {
+    let number = site_number(exchange, abuse);
+    let is_earlier = |name: &LimitName| {
+        let is_static = throttle.static_requests.is_some()
+            && *name == throttle.limit_name(LimitKind::StaticRequests, number);
+        !is_static
+    };
+    if exchange.limits.charged.iter().any(is_earlier) {
+        exchange.depends_on_request();
+    }
+}
+
+/// Charges the request rate, unless this limit has been (`is_first`: perhaps before dispatch). What
+/// the client has to expect is left in the exchange.
+fn rate(
+    exchange: &mut Exchange,
+    throttle: &Throttle,
+    abuse: &Abuse,
+    (is_exempt, is_first): (bool, bool),
+) {
+    let Some(rate) = &throttle.static_requests else {
+        return;
+    };
+    let name = limit_name(exchange, throttle, abuse, LimitKind::StaticRequests);
+    let is_due = exchange.limits.charge(name) && !is_exempt;
+    let is_charged = is_first && exchange.limits.admission.is_some();
+    let (true, false, Some(account)) = (is_due, is_charged, &exchange.client.account) else {
+        return;
+    };
+    let now_ns = (abuse.now_ns)();
+    let admission = account.with_usage(name, |usage| requests::admit(&usage.account, rate, now_ns));
     together::of_address(
         &abuse.shared,
         &abuse.clients,
-        (Limit::Static, exchange.client.ip()),
+        (Limit::Static, name, exchange.client.ip()),
         rate,
         admission,
     );
-    Some(admission)
+    let before = exchange.limits.admission;
+    exchange.limits.admission = Some(match (admission, before) {
+        (Admission::Delay(wait_ns), _) => longer(before, wait_ns),
+        (Admission::Pass, Some(before)) => before,
+        (admission, _) => admission,
+    });
 }
 
 /// The site's own limits, which all its clients share: the rule, and when to come again.
@@ -240,9 +293,14 @@ fn of_site(
         .generation
         .site_accounts
         .get(exchange.routing.site_index)?;
-    if let Some(rate) = &throttle.site_requests {
-        let admission = requests::admit(&site.requests, rate, (abuse.now_ns)());
-        together::of_site(&abuse.shared, &exchange.routing.site, rate, admission);
+    let name = |kind| throttle.limit_name(kind, site.number);
+    if let Some(rate) = &throttle.site_requests
+        && exchange.limits.charge(name(LimitKind::SiteRequests))
+    {
+        let name = name(LimitKind::SiteRequests);
+        let admission = requests::admit(&site.usage(name).account, rate, (abuse.now_ns)());
+        let of_site = (&*exchange.routing.site, name);
+        together::of_site(&abuse.shared, of_site, rate, admission);
         match admission {
             Admission::Refuse { retry_after_s } => {
                 return Some(("requests_per_site", retry_after_s));
@@ -253,25 +311,31 @@ fn of_site(
             Admission::Pass => {}
         }
     }
-    match throttle.at_a_time_site {
-        0 => None,
-        max => match site.begin_request(max) {
-            Some(counted) => {
-                exchange.limits.counted.push(counted);
-                None
-            }
-            None => Some(("at_a_time_per_site", 1)),
-        },
+    let (max, name) = (throttle.at_a_time_site, name(LimitKind::AtATimeSite));
+    if max == 0 || !exchange.limits.charge(name) {
+        return None;
+    }
+    match site.usage(name).begin_request(max) {
+        Some(counted) => {
+            exchange.limits.counted.push(counted);
+            None
+        }
+        None => Some(("at_a_time_per_site", 1)),
     }
 }
 
 /// Counts the request among its client's concurrent ones; `false`: they are too many.
-fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
-    let (max, account) = match (throttle.at_a_time_address, &exchange.client.account) {
-        (0, _) | (_, None) => return true,
-        (max, Some(account)) => (max, account),
+fn count(exchange: &mut Exchange, throttle: &Throttle, abuse: &Abuse, is_exempt: bool) -> bool {
+    let max = throttle.at_a_time_address;
+    if max == 0 {
+        return true;
+    }
+    let name = limit_name(exchange, throttle, abuse, LimitKind::AtATimeAddress);
+    let is_due = exchange.limits.charge(name) && !is_exempt;
+    let (true, Some(account)) = (is_due, &exchange.client.account) else {
+        return true;
     };
-    match account.begin_request(max) {
+    match account.with_usage(name, |usage| usage.begin_request(max)) {
         Some(counted) => {
             exchange.limits.counted.push(counted);
             true
@@ -318,14 +382,17 @@ fn over_rate(
         };
         return Some(Err(abuse.enforce(exchange, violation)));
     }
-    let rate = exchange.routing.settings.throttle.static_requests?;
+    let throttle = &exchange.routing.settings.throttle;
+    let rate = throttle.static_requests?;
+    let name = limit_name(exchange, throttle, abuse, LimitKind::StaticRequests);
     // Each clearance is worth the rate once more, so that clients behind one address don't share
     // it.
-    let account = abuse.shared.clearances.change(
-        challenge::clearance_of(exchange),
-        Arc::<Account>::default,
-        |account| Arc::clone(account),
-    );
+    let mut key = challenge::clearance_of(exchange);
+    key.extend_from_slice(&name.number().to_le_bytes());
+    let account = abuse
+        .shared
+        .clearances
+        .change(key, Arc::<Account>::default, |account| Arc::clone(account));
     match requests::admit(&account, &rate, (abuse.now_ns)()) {
         Admission::Refuse { .. } => None,
         admitted => Some(Ok(admitted)),

@@ -9,7 +9,7 @@
 //! Out of scope: the accounts themselves (`together`).
 
 use crate::mac;
-use saker_config::model::{RequestRate, Site, SiteName};
+use saker_config::model::{KeyLimit, RequestRate, Site, SiteName};
 use saker_pipeline::Generation;
 use saker_rate_limits::{AccountName, Admission, Unsent, requests};
 use std::{
@@ -75,10 +75,12 @@ impl SharedCounts {
     }
 
     /// Name of the account of a key's value.
-    pub fn key_hash(&self, site: &Site, said: &str, value: &[u8]) -> [u64; 2] {
+    pub fn key_hash(&self, site: &Site, limit: &KeyLimit, value: &[u8]) -> [u64; 2] {
+        let (said, place) = (&limit.said, limit.place.0.to_le_bytes());
         let length = (said.len() as u64).to_le_bytes();
         let message = [
             &site_hash(site).to_le_bytes(),
+            &place[..],
             &length[..],
             said.as_bytes(),
             value,

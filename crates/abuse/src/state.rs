@@ -7,7 +7,7 @@
 
 use crate::{KeyRing, Remembered, SharedCounts, evasive::Repeats, login::Attempts};
 use saker_ipset::{Bans, ClientNetwork};
-use saker_rate_limits::{Account, AddressTable, SiteAccounts};
+use saker_rate_limits::{Account, AddressTable, Usage};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
@@ -70,7 +70,7 @@ pub struct SharedAbuseState {
     pub logins: LoginTable,
     pub names: NameTable,
     /// Usage of the limits by key, for each value of a key.
-    pub keyed: Remembered<KeyHash, Arc<SiteAccounts>>,
+    pub keyed: Remembered<KeyHash, Arc<Usage>>,
     /// Request rate used by holders of clearances.
     pub clearances: Remembered<Vec<u8>, Arc<Account>>,
     /// Counts together with the other servers of a cluster that shares limits.

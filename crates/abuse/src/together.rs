@@ -9,7 +9,7 @@ use crate::{
     ClientLimits, SharedAbuseState, SharedCounts, login::Attempts, shared_counts::site_hash,
     state::KeyHash,
 };
-use saker_config::model::{RequestRate, Site};
+use saker_config::model::{LimitName, RequestRate, Site};
 use saker_ipset::ClientNetwork;
 use saker_rate_limits::{AccountName, Admission, Limit, deltas, requests};
 use std::{net::IpAddr, sync::Arc};
@@ -39,25 +39,23 @@ pub fn receive_charges(
             continue;
         }
         match account.limit {
-            Limit::Static => {
+            Limit::Static | Limit::Dynamic => {
                 let state = clients.addresses.state_of_bits(account.client);
-                requests::charge_at(&state.static_requests, at_ns, amount);
-            }
-            Limit::Dynamic => {
-                let state = clients.addresses.state_of_bits(account.client);
-                requests::charge_at(&state.dynamic_requests, at_ns, amount);
+                let usage = state.usage(LimitName::from_number(account.rule));
+                requests::charge_at(&usage.account, at_ns, amount);
             }
             Limit::Site => counts.with_site(account.site, |generation, at| {
                 if let Some(site) = generation.site_accounts.get(at) {
-                    requests::charge_at(&site.requests, at_ns, amount);
+                    let usage = site.usage(LimitName::from_number(account.rule));
+                    requests::charge_at(&usage.account, at_ns, amount);
                 }
             }),
             Limit::Key => {
                 let key = [account.client as u64, (account.client >> 64) as u64];
-                let accounts = shared
+                let usage = shared
                     .keyed
                     .change(key, Arc::default, |known| Arc::clone(known));
-                requests::charge_at(&accounts.requests, at_ns, amount);
+                requests::charge_at(&usage.account, at_ns, amount);
             }
             Limit::Login | Limit::LoginRefund => counts.with_site(account.site, |_, at| {
                 receive_login(shared, (account, at), amount, at_s);
@@ -87,24 +85,36 @@ fn receive_login(
     );
 }
 
-/// Tells the other servers of a request that the account of an address has admitted.
+/// Tells the other servers of a request that a limit of an address has admitted.
 pub fn of_address(
     shared: &SharedAbuseState,
     clients: &ClientLimits,
-    (limit, address): (Limit, IpAddr),
+    (limit, name, address): (Limit, LimitName, IpAddr),
     rate: &RequestRate,
     admission: Admission,
 ) {
     if let Some(counts) = shared.counts.get() {
-        let name = AccountName::of_address(limit, clients.addresses.bits(address));
+        let name = AccountName {
+            rule: name.number(),
+            ..AccountName::of_address(limit, clients.addresses.bits(address))
+        };
         counts.add(name, rate, admission);
     }
 }
 
-/// The same for the account of a site.
-pub fn of_site(shared: &SharedAbuseState, site: &Site, rate: &RequestRate, admission: Admission) {
+/// The same for a limit of a site.
+pub fn of_site(
+    shared: &SharedAbuseState,
+    (site, name): (&Site, LimitName),
+    rate: &RequestRate,
+    admission: Admission,
+) {
     if let Some(counts) = shared.counts.get() {
-        counts.add(AccountName::of_site(site_hash(site)), rate, admission);
+        let name = AccountName {
+            rule: name.number(),
+            ..AccountName::of_site(site_hash(site))
+        };
+        counts.add(name, rate, admission);
     }
 }
 

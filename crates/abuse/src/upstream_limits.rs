@@ -7,10 +7,10 @@
 //! of scope: static requests, which `limits` counts at once.
 
 use crate::{ClientLimits, SharedAbuseState, Violation, together, violation::enforce};
-use saker_config::model::{Consequence, Throttle};
+use saker_config::model::{Consequence, LimitKind, LimitName, Throttle};
 use saker_pipeline::{Exchange, Generation, LocalFuture, Response, UpstreamGate, UpstreamPermit};
 use saker_rate_limits::{
-    AddressState, Admission, Counted, Limit, Place, Places, SiteAccounts, requests,
+    Admission, ClientAccount, Counted, Limit, Place, Places, SiteAccounts, requests,
 };
 use std::{
     future::{Future, poll_fn},
@@ -28,7 +28,7 @@ pub struct UpstreamLimits {
     pub shared: Arc<SharedAbuseState>,
     pub client: IpAddr,
     /// The client's; `None`: the client is exempt.
-    pub address: Option<Arc<AddressState>>,
+    pub address: Option<ClientAccount>,
     pub site_index: usize,
     pub sleep: fn(Duration) -> LocalFuture<'static, ()>,
     pub now_ns: fn() -> u64,
@@ -81,11 +81,14 @@ impl UpstreamLimits {
 
     async fn pass(&self, throttle: &Throttle) -> Result<UpstreamPermit, Shut> {
         if let (Some(rate), Some(address)) = (&throttle.dynamic_requests, &self.address) {
-            let admission = requests::admit(&address.dynamic_requests, rate, (self.now_ns)());
+            let name = self.limit_name(throttle, LimitKind::DynamicRequests);
+            let now_ns = (self.now_ns)();
+            let admission =
+                address.with_usage(name, |usage| requests::admit(&usage.account, rate, now_ns));
             together::of_address(
                 &self.shared,
                 &self.clients,
-                (Limit::Dynamic, self.client),
+                (Limit::Dynamic, name, self.client),
                 rate,
                 admission,
             );
@@ -107,15 +110,22 @@ impl UpstreamLimits {
         let of_address = self
             .address
             .as_ref()
-            .map(|address| (address.dynamic(), throttle.dynamic_at_a_time_address, true));
+            .filter(|_| throttle.dynamic_at_a_time_address != 0)
+            .map(|address| {
+                let name = self.limit_name(throttle, LimitKind::ProgramsAddress);
+                let places = address.with_usage(name, |usage| Arc::clone(usage.places()));
+                (places, throttle.dynamic_at_a_time_address, true)
+            });
         let of_site = self
             .site()
-            .map(|site| (&site.dynamic, throttle.dynamic_at_a_time_site, false));
-        for (places, max, is_offense) in of_address
-            .into_iter()
-            .chain(of_site)
-            .filter(|(_, max, _)| *max != 0)
-        {
+            .filter(|_| throttle.dynamic_at_a_time_site != 0)
+            .map(|site| {
+                let name = self.limit_name(throttle, LimitKind::ProgramsSite);
+                let places = Arc::clone(site.usage(name).places());
+                (places, throttle.dynamic_at_a_time_site, false)
+            });
+        for (places, max, is_offense) in of_address.into_iter().chain(of_site) {
+            let places = &places;
             let place = match places.try_enter(max) {
                 Some(place) => place,
                 None => {
@@ -130,6 +140,10 @@ impl UpstreamLimits {
             permit.add(place);
         }
         Ok(permit)
+    }
+
+    fn limit_name(&self, throttle: &Throttle, kind: LimitKind) -> LimitName {
+        throttle.limit_name(kind, self.site().map_or(0, |site| site.number))
     }
 
     fn site(&self) -> Option<&SiteAccounts> {

@@ -6,7 +6,7 @@
 //! Out of scope: the connection itself (drivers), and limits per address (`saker-rate-limits`).
 
 use saker_config::model::Address;
-use saker_rate_limits::AddressState;
+use saker_rate_limits::ClientAccount;
 use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;
 use std::{
@@ -59,7 +59,7 @@ pub struct Client {
     /// Parameters of the TLS session; `None` if TLS does not terminate here.
     pub session: Option<Arc<SessionInfo>>,
     /// Usage of the limits per address; `None` if no such limit is configured.
-    pub account: Option<Arc<AddressState>>,
+    pub account: Option<ClientAccount>,
     /// The address of the connection's peer, regardless of what rules (mod_remoteip) report as the
     /// client.
     pub peer: SocketAddr,

@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use saker_config::{
     model::{
-        ByHost, Excess, HostAccounts, HostPattern, PhpUse, ProgramUser, Rate, RequestRate,
-        Settings, Site, SiteName, Throttle,
+        ByHost, Excess, HostAccounts, HostPattern, LimitKind, LimitPlace, PhpUse, ProgramUser,
+        Rate, RequestRate, Settings, Site, SiteName, Throttle, limit_number,
     },
     parse_php_use,
 };
@@ -181,6 +181,8 @@ struct Changes {
     requests: Option<RequestRate>,
     at_a_time: Option<u64>,
     account: Option<HostAccounts>,
+    /// The place that sets limits: the row.
+    place: LimitPlace,
 }
 
 impl Changes {
@@ -210,6 +212,7 @@ impl Changes {
             requests,
             at_a_time: row.at_a_time_address,
             account: has_account.then(HostAccounts::default),
+            place: LimitPlace(limit_number(&[b"host ", host.as_bytes()])),
         }
     }
 
@@ -239,7 +242,16 @@ impl Changes {
             _ => new.php = by_name(&settings.php, host, port).unwrap_or(new.php),
         }
         new.program_user = self.user.clone().or(new.program_user);
+        let mut places = new.throttle.places;
+        if self.requests.is_some() {
+            places.set(LimitKind::StaticRequests, self.place);
+            places.set(LimitKind::DynamicRequests, self.place);
+        }
+        if self.at_a_time.is_some() {
+            places.set(LimitKind::AtATimeAddress, self.place);
+        }
         let throttle = Throttle {
+            places,
             out_site: self.out_site.or(new.throttle.out_site),
             static_requests: self.requests.or(new.throttle.static_requests),
             dynamic_requests: self.requests.or(new.throttle.dynamic_requests),

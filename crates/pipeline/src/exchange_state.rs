@@ -10,7 +10,7 @@ use crate::{
     UpstreamAttempts, UpstreamRequest, budget::NESTING_MAX, mapped::Mapped,
 };
 use saker_ap_expr::RequestTest;
-use saker_config::model::{Origin, Settings, Site};
+use saker_config::model::{LimitName, Origin, Settings, Site};
 use saker_files::ChangeToken;
 use saker_http::{Fields, RequestHead, Status};
 use saker_matchers::Captures;
@@ -269,10 +269,12 @@ pub struct LimitState {
     pub admission: Option<Admission>,
     /// Slots in the count of concurrent requests. Drivers hold them until the response is sent.
     pub counted: Vec<Counted>,
-    /// Limits have been checked; internal requests are not counted again.
+    /// Limits have been checked, at least those of the first route.
     pub is_admitted: bool,
-    /// Limits by user have been checked.
-    pub is_user_admitted: bool,
+    /// No limit counts it from here on: it belongs to a request that is counted, or was refused.
+    pub is_counted: bool,
+    /// Limits that have counted the request. Further routes charge only those that are new.
+    pub charged: Vec<LimitName>,
     /// The request was refused with this status, and its head is a stand-in.
     pub refused: Option<Status>,
     /// Drivers close the connection without a response.
@@ -288,6 +290,17 @@ pub struct LimitState {
     /// The response is made of the request's content while it is sent, so drivers leave the content
     /// its limit.
     pub reflects_content: bool,
+}
+
+impl LimitState {
+    /// Notes that a limit counts the request. `false`: it has done so.
+    pub fn charge(&mut self, limit: LimitName) -> bool {
+        let is_new = !self.charged.contains(&limit);
+        if is_new {
+            self.charged.push(limit);
+        }
+        is_new
+    }
 }
 
 /// Facts for logs, and the trace of `saker explain`.

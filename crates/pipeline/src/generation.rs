@@ -62,7 +62,7 @@ impl Generation {
         let site_accounts = model
             .sites
             .iter()
-            .map(|_| SiteAccounts::default())
+            .map(|site| SiteAccounts::new(site))
             .collect();
         let session_counts = model.streams.iter().map(|_| Arc::default()).collect();
         let limits_differ = model.sites.iter().any(|site| site.limits.is_some());

@@ -345,7 +345,7 @@ fn page_exchange(exchange: &mut Exchange, path: Vec<u8>, query: Option<Vec<u8>>)
     inner.log.id = Rc::clone(&exchange.log.id);
     inner.share_budget(exchange);
     inner.routing.redirects = exchange.routing.redirects.saturating_add(1);
-    (inner.limits.is_admitted, inner.limits.is_user_admitted) = (true, true);
+    (inner.limits.is_admitted, inner.limits.is_counted) = (true, true);
     inner.access.has_authorized_fields = exchange.access.has_authorized_fields;
     inner.access.has_identity_fields = exchange.access.has_identity_fields;
     if let Some(gate) = exchange.upstream_gate() {

@@ -5,16 +5,24 @@
 //! by /64, which is what one client is given. Addresses that come when the table is full share one
 //! state, and with it one set of limits, until a sweep made room. Out of scope: a time of last use.
 //! A state whose accounts are all at rest is as good as a new one: forgetting it then forgives
-//! nothing, and forgetting it earlier would.
+//! nothing, and forgetting it earlier would. Each limit of the configuration has a usage of its own
+//! (`usage`); connections, bad requests and refused requests are counted for the whole server.
 
-use crate::{Account, Places};
+use crate::{
+    Account, Usage,
+    usage::{Room, Usages},
+};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use saker_config::model::LimitName;
 use std::{
+    cell::OnceCell,
     hash::BuildHasher,
     net::{IpAddr, Ipv6Addr},
+    ops::Deref,
+    rc::Rc,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -24,10 +32,16 @@ const SHARDS: usize = 16;
 /// Default prefix length of one client.
 pub(crate) const IPV6_PREFIX: u8 = 64;
 
-/// Accounts of an address.
+/// Limits of which a client holds its usage: those that its requests met first.
+const HELD_MAX: usize = 4;
+/// Usages for each address that a table has room for.
+const USAGES_PER_ENTRY: usize = 2;
+
+/// Accounts in [`Debts`].
 pub const ACCOUNTS: usize = 6;
 
-/// Debts of one address, in nanoseconds by account.
+/// Debts of one address to the whole server, in nanoseconds by account. A format between processes:
+/// accounts that limits share in earlier versions are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Debts {
     /// The address, or the network that stands for it, IPv4 as mapped into IPv6.
@@ -35,26 +49,26 @@ pub struct Debts {
     pub ns: [u64; ACCOUNTS],
 }
 
+/// Debt of one address to one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitDebt {
+    /// As in [`Debts`].
+    pub key: u128,
+    pub limit: LimitName,
+    pub ns: u64,
+}
+
 /// Open connections and usage of one client address, or of one IPv6 /64.
 #[derive(Debug, Default)]
 pub struct AddressState {
-    /// Bandwidth of responses.
-    pub out_bytes: Account,
-    /// Bandwidth of request bodies.
-    pub in_bytes: Account,
-    pub static_requests: Account,
-    pub dynamic_requests: Account,
     /// Requests that were no HTTP.
     pub bad_requests: Account,
     /// Requests that were refused for being too many.
     pub refused_requests: Account,
-    /// Requests that are being answered.
-    at_a_time: AtomicU32,
+    usages: Usages,
     connections: AtomicU32,
     /// Time at which it exceeded the soft limit of connections; 0: it has not.
     over_soft_since_ms: AtomicU64,
-    /// Slots for programs, created once a limit needs them.
-    dynamic: OnceLock<Arc<Places>>,
 }
 
 impl AddressState {
@@ -85,57 +99,57 @@ impl AddressState {
         }
     }
 
-    /// Places at programs.
-    pub fn dynamic(&self) -> &Arc<Places> {
-        self.dynamic.get_or_init(Arc::default)
-    }
-
-    /// Counts a request that is being answered, unless `max` are.
-    pub fn begin_request(self: &Arc<Self>, max: u64) -> Option<Counted> {
-        let below = |count| (u64::from(count) < max).then_some(count + 1);
-        self.at_a_time.fetch_update(Relaxed, Relaxed, below).ok()?;
-        let state = Arc::clone(self);
-        Some(Counted::new(move || {
-            state.at_a_time.fetch_sub(1, Relaxed);
-        }))
+    /// The usage of a limit by this address.
+    pub fn usage(&self, limit: LimitName) -> Arc<Usage> {
+        self.usages.of(limit)
     }
 
     pub fn connections(&self) -> u32 {
         self.connections.load(Relaxed)
     }
 
-    fn accounts(&self) -> [&Account; ACCOUNTS] {
-        [
-            &self.static_requests,
-            &self.dynamic_requests,
-            &self.bad_requests,
-            &self.refused_requests,
-            &self.out_bytes,
-            &self.in_bytes,
-        ]
-    }
-
-    /// Nothing to pay off, on any account.
-    fn is_at_rest(&self, now_ns: u64) -> bool {
-        let accounts = self.accounts();
-        accounts.iter().all(|account| account.is_at_rest(now_ns))
+    /// Nothing to pay off to the whole server.
+    fn owes_nothing(&self, now_ns: u64) -> bool {
+        self.bad_requests.is_at_rest(now_ns) && self.refused_requests.is_at_rest(now_ns)
     }
 }
 
-/// A count that goes down again when this is dropped.
-pub struct Counted(Option<Box<dyn FnOnce()>>);
-
-impl Counted {
-    pub fn new(leave: impl FnOnce() + 'static) -> Counted {
-        Counted(Some(Box::new(leave)))
-    }
+/// The state of a client's address, with the usages that its requests need at hand: a limit that does
+/// not bite costs a comparison more.
+#[derive(Clone, Debug)]
+pub struct ClientAccount {
+    state: Arc<AddressState>,
+    held: OnceCell<Rc<HeldUsages>>,
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(leave) = self.0.take() {
-            leave();
+type HeldUsages = [OnceCell<(LimitName, Arc<Usage>)>; HELD_MAX];
+
+impl ClientAccount {
+    pub fn new(state: Arc<AddressState>) -> ClientAccount {
+        ClientAccount {
+            state,
+            held: OnceCell::new(),
         }
+    }
+
+    /// Calls `charge` with the usage of a limit by this client.
+    #[inline]
+    pub fn with_usage<T>(&self, limit: LimitName, charge: impl FnOnce(&Arc<Usage>) -> T) -> T {
+        for held in self.held.get_or_init(Rc::default).iter() {
+            let (name, usage) = held.get_or_init(|| (limit, self.state.usage(limit)));
+            if *name == limit {
+                return charge(usage);
+            }
+        }
+        charge(&self.state.usage(limit))
+    }
+}
+
+impl Deref for ClientAccount {
+    type Target = AddressState;
+
+    fn deref(&self) -> &AddressState {
+        &self.state
     }
 }
 
@@ -179,11 +193,13 @@ pub struct AddressTable {
     entries: AtomicUsize,
     entries_max: usize,
     overflow: Arc<AddressState>,
+    /// For the usages of all addresses.
+    room: Arc<Room>,
     ipv6_prefix: AtomicU8,
 }
 
 impl AddressTable {
-    /// An entry takes some 250 bytes.
+    /// An entry takes some 250 bytes, and a usage some 100.
     pub fn new(entries_max: usize) -> AddressTable {
         AddressTable {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -191,6 +207,7 @@ impl AddressTable {
             entries: AtomicUsize::new(0),
             entries_max,
             overflow: Arc::default(),
+            room: Arc::new(Room::new(entries_max.saturating_mul(USAGES_PER_ENTRY))),
             ipv6_prefix: AtomicU8::new(IPV6_PREFIX),
         }
     }
@@ -216,26 +233,59 @@ impl AddressTable {
         self.state_of(key_of(address, self.ipv6_prefix.load(Relaxed)))
     }
 
-    /// Returns what addresses have to pay off, for the process that takes over.
+    /// Returns what addresses have to pay off to the whole server, for the process that takes over.
     pub fn debts(&self, now_ns: u64) -> Vec<Debts> {
         let mut all = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
-            let owing = shard.iter().filter(|(_, state)| !state.is_at_rest(now_ns));
-            all.extend(owing.map(|(key, state)| Debts {
-                key: *key,
-                ns: state.accounts().map(|account| account.debt_ns(now_ns)),
+            let owing = shard
+                .iter()
+                .filter(|(_, state)| !state.owes_nothing(now_ns));
+            all.extend(owing.map(|(key, state)| {
+                let [bad, refused] = [&state.bad_requests, &state.refused_requests]
+                    .map(|account| account.debt_ns(now_ns));
+                Debts {
+                    key: *key,
+                    ns: [0, 0, bad, refused, 0, 0],
+                }
             }));
         }
         all
     }
 
-    /// Charges what an address had to pay off in the process before.
+    /// Returns what addresses have to pay off to limits, for the process that takes over.
+    pub fn limit_debts(&self, now_ns: u64) -> Vec<LimitDebt> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            for (key, state) in lock(shard).iter() {
+                let debts = state.usages.debts_ns(now_ns).into_iter();
+                all.extend(debts.map(|(limit, ns)| LimitDebt {
+                    key: *key,
+                    limit,
+                    ns,
+                }));
+            }
+        }
+        all
+    }
+
+    /// Charges what an address had to pay off in the process before. Debts that limits shared there
+    /// are forgiven.
     pub fn continue_debts(&self, debts: &Debts, now_ns: u64) {
         let state = self.state_of(debts.key);
-        for (account, debt_ns) in state.accounts().into_iter().zip(debts.ns) {
+        let [_, _, bad, refused, _, _] = debts.ns;
+        for (account, debt_ns) in [
+            (&state.bad_requests, bad),
+            (&state.refused_requests, refused),
+        ] {
             account.charge(now_ns, debt_ns, |_| (debt_ns > 0, ()));
         }
+    }
+
+    /// Charges what an address had to pay off to a limit in the process before.
+    pub fn continue_limit_debt(&self, debt: &LimitDebt, now_ns: u64) {
+        let usage = self.state_of(debt.key).usage(debt.limit);
+        usage.account.charge(now_ns, debt.ns, |_| (debt.ns > 0, ()));
     }
 
     fn state_of(&self, key: Key) -> Arc<AddressState> {
@@ -247,7 +297,13 @@ impl AddressTable {
         if self.entries.fetch_update(Relaxed, Relaxed, below).is_err() {
             return Arc::clone(&self.overflow);
         }
-        Arc::clone(shard.entry(key).or_default())
+        let new = || {
+            Arc::new(AddressState {
+                usages: Usages::within(&self.room),
+                ..AddressState::default()
+            })
+        };
+        Arc::clone(shard.entry(key).or_insert_with(new))
     }
 
     /// Forgets the addresses that have nothing open and nothing to pay off, and returns how many.
@@ -283,7 +339,10 @@ impl AddressTable {
         let before = shard.len();
         // A counted connection holds its state. If this is the only reference, no other one can be
         // taken while the lock is held, and all charges to it are visible here.
-        shard.retain(|_, state| Arc::get_mut(state).is_none_or(|state| !state.is_at_rest(now_ns)));
+        shard.retain(|_, state| {
+            let is_idle = state.usages.sweep(now_ns);
+            Arc::get_mut(state).is_none_or(|state| !(is_idle && state.owes_nothing(now_ns)))
+        });
         let gone = before - shard.len();
         self.entries.fetch_sub(gone, Relaxed);
         if shard.len() < shard.capacity() / 4 {

@@ -66,7 +66,8 @@ pub struct AccountName {
     pub site: u64,
     /// Bits of the address, or the hash of a key's value; 0: none.
     pub client: u128,
-    /// Attempts, and their time in seconds, of a rule about log-ins; 0: none.
+    /// The number of the limit's name; of a rule about log-ins, attempts and their time in seconds.
+    /// 0: none.
     pub rule: u64,
 }
 

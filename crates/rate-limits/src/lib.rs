@@ -18,8 +18,11 @@ pub mod requests;
 mod scale;
 mod sessions;
 mod sites;
+pub mod usage;
 
-pub use addresses::{ACCOUNTS, AddressState, AddressTable, ConnectionGuard, Counted, Debts};
+pub use addresses::{
+    ACCOUNTS, AddressState, AddressTable, ClientAccount, ConnectionGuard, Debts, LimitDebt,
+};
 pub use bandwidth::Paced;
 pub use deltas::{AccountName, Limit, Unsent};
 pub use places::{Place, Places};
@@ -27,6 +30,7 @@ pub use requests::Admission;
 pub use saker_config::model::Account;
 pub use sessions::SessionCounts;
 pub use sites::SiteAccounts;
+pub use usage::{Counted, Usage};
 
 #[cfg(test)]
 mod tests {

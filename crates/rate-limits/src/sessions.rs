@@ -4,7 +4,10 @@
 //! Caveat: a client is an address, or a /64 of IPv6, as elsewhere; a client without sessions takes
 //! no memory, so the table is as large as the number of open sessions at most.
 
-use crate::addresses::{Counted, IPV6_PREFIX, key_of};
+use crate::{
+    addresses::{IPV6_PREFIX, key_of},
+    usage::Counted,
+};
 use std::{
     collections::HashMap,
     net::IpAddr,

@@ -3,14 +3,15 @@
 //! Called by: the UDP listeners of `saker-serving`, one [`DatagramServer`] per address and worker.
 //! Caveat: the addresses of datagrams may be forged. A session costs a socket, so their number is
 //! limited as that of connections is; a datagram that has no place is dropped, as networks do.
-//! A PROXY header is read from trusted peers alone, whose datagrams without one belong to the session
-//! of their last header.
+//! A PROXY header is read from trusted peers alone, and from the datagram alone that begins a session:
+//! the later ones are the client's, whatever they look like.
 //! Out of scope: DTLS.
 
 use crate::{
     StreamContext,
     attempt::Attempt,
     complaint::complain,
+    held_peers::HeldPeers,
     idle::IdleLimit,
     rules::Action,
     session::{Session, SessionProtocol},
@@ -81,8 +82,9 @@ pub struct DatagramServer {
     socket: UdpSocket,
     listening: Box<dyn DatagramListening>,
     sessions: RefCell<HashMap<SessionKey, Rc<SessionQueue>>>,
-    /// The last whom each trusted peer has named, as long as there is a session.
+    /// The client that each trusted peer has named for its session, as long as that takes datagrams.
     named: RefCell<HashMap<PeerKey, Named>>,
+    held: HeldPeers<PeerKey>,
     is_closed: Cell<bool>,
     /// Another process receives from the socket.
     is_left: Cell<bool>,
@@ -116,6 +118,7 @@ impl DatagramServer {
             listening,
             sessions: RefCell::default(),
             named: RefCell::default(),
+            held: HeldPeers::default(),
             is_closed: Cell::new(false),
             is_left: Cell::new(false),
             wake: Notify::new(),
@@ -169,19 +172,35 @@ impl DatagramServer {
     /// The session that a datagram belongs to, and its content. `None`: it is dropped.
     fn content<'d>(&self, peer: PeerKey, datagram: &'d [u8]) -> Option<(SessionKey, &'d [u8])> {
         let server = self.listening.server()?;
-        if !server.preface_from.includes(Some(peer.0.ip())) {
+        if !is_trusted(&server, peer) {
             return Some(((peer, None), datagram));
         }
-        let last = || self.named.borrow().get(&peer).copied();
-        let found = match proxy_preface::parse_datagram(datagram) {
-            Ok(Some((length, named))) => Some((named, datagram.get(length..).unwrap_or_default())),
-            Ok(None) => last().map(|named| (named, datagram)),
-            Err(_) => None,
-        };
-        if found.is_none() {
-            self.listening.refuse_preface(peer.0);
+        if let Some(named) = self.named.borrow().get(&peer) {
+            return Some(((peer, *named), datagram));
         }
-        found.map(|(named, content)| ((peer, named), content))
+        let now_ms = clock::monotonic_ms();
+        if self.held.holds(&peer, now_ms) {
+            return None;
+        }
+        match proxy_preface::parse_datagram(datagram) {
+            Ok(Some((length, named))) => {
+                let content = datagram.get(length..).unwrap_or_default();
+                Some(((peer, named), content))
+            }
+            Ok(None) | Err(_) => {
+                self.listening.refuse_preface(peer.0);
+                self.hold_refused(peer, &server);
+                None
+            }
+        }
+    }
+
+    /// The next datagram of a trusted peer's port may be the refused client's own.
+    fn hold_refused(&self, peer: PeerKey, server: &StreamServer) {
+        if has_later_datagrams(server) {
+            let idle_ms = server.idle_timeout_ms;
+            self.held.refuse(peer, idle_ms, clock::monotonic_ms());
+        }
     }
 
     /// Takes a datagram of a peer.
@@ -194,12 +213,15 @@ impl DatagramServer {
             Some(queue) => queue,
             None => match self.begin(key) {
                 Some(queue) => queue,
-                None => return,
+                None => {
+                    let server = self.listening.server();
+                    if let Some(server) = server.filter(|server| is_trusted(server, peer)) {
+                        self.hold_refused(peer, &server);
+                    }
+                    return;
+                }
             },
         };
-        if let Some(last) = self.named.borrow_mut().get_mut(&peer) {
-            *last = key.1;
-        }
         let mut waiting = queue.waiting.borrow_mut();
         let bytes: usize = waiting.iter().map(Vec::len).sum();
         if waiting.len() >= WAITING_MAX || bytes >= WAITING_BYTES_MAX {
@@ -215,6 +237,7 @@ impl DatagramServer {
                 .is_some_and(|max| queue.received.get() >= max)
         {
             self.sessions.borrow_mut().remove(&key);
+            self.named.borrow_mut().remove(&peer);
         }
         if let Some(waker) = queue.waker.take() {
             waker.wake();
@@ -231,7 +254,7 @@ impl DatagramServer {
         let context = self.listening.context()?;
         let client = named.map_or(peer, |(client, _)| client);
         let admission = self.listening.admit(client)?;
-        let is_trusted = server.preface_from.includes(Some(peer.ip()));
+        let is_trusted = is_trusted(&server, key.0);
         let local = SocketAddr::new(local.unwrap_or(self.local.ip()), self.local.port());
         let mut session = Session::new(
             server,
@@ -260,11 +283,21 @@ impl DatagramServer {
             key,
             queue: Rc::clone(&queue),
             session,
+            ends_at_peer: false,
             _places: (admission.place, limits),
         };
         tokio::task::spawn_local(running.run(context));
         Some(queue)
     }
+}
+
+fn is_trusted(server: &StreamServer, peer: PeerKey) -> bool {
+    server.preface_from.includes(Some(peer.0.ip()))
+}
+
+/// Returns false if each datagram is a session of its own, so that each has to begin with a header.
+fn has_later_datagrams(server: &StreamServer) -> bool {
+    server.datagrams_in_max != Some(1)
 }
 
 /// Asks the rules whether a session may begin.
@@ -287,6 +320,8 @@ struct Running {
     key: SessionKey,
     queue: Rc<SessionQueue>,
     session: Session,
+    /// It has ended as its peer's does: after all of its datagrams, or by the time.
+    ends_at_peer: bool,
     _places: (Counted, Vec<Counted>),
 }
 
@@ -390,6 +425,7 @@ impl Running {
         match failure {
             None => {
                 way.member.succeed();
+                self.ends_at_peer = true;
                 self.log_end(&way, &limit);
             }
             Some(failure) => {
@@ -552,6 +588,14 @@ impl Drop for Running {
         let is_last = named.get(&self.key.0) == Some(&self.key.1);
         if is_last && !sessions.contains_key(&self.key) {
             named.remove(&self.key.0);
+            let (held, peer) = (&self.server.held, self.key.0);
+            match self.ends_at_peer {
+                true if has_later_datagrams(&self.session.server) => {
+                    held.linger(peer, clock::monotonic_ms());
+                }
+                true => {}
+                false => self.server.hold_refused(peer, &self.session.server),
+            }
         }
         drop((sessions, named));
         self.server.wake.notify_one();

@@ -10,6 +10,7 @@
 mod attempt;
 mod complaint;
 pub mod datagrams;
+mod held_peers;
 mod idle;
 mod pace;
 mod relay;

@@ -176,7 +176,7 @@ pub const ROWS: &[Row<StreamDraft>] = &[
         example: Some("[\"10.0.0.0/8\"]"),
         summary: "Networks whose connections start with a PROXY protocol header (version 1 or 2) \
                   that names the client. What others send is content. Over UDP: version 2, in the \
-                  first datagram of a client or in each.",
+                  first datagram of a client; with `requests = 1`, in each.",
         aliases: &[
             "set_real_ip_from",
             "accept_proxy",

@@ -7,7 +7,10 @@ use super::upstream_fields;
 use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE, WHEN},
     kind::{KeyKind, Kind, TableKind, Word},
-    model::{Excess, KeyLimit, Origin, Rate, RequestRate, Settings, Template},
+    model::{
+        Excess, KeyLimit, LimitKind, LimitPlace, Origin, Rate, RequestRate, Settings, Template,
+        Throttle, limit_place,
+    },
     report::Report,
     row::{Draft, Row, Rows},
     source::Location,
@@ -184,7 +187,11 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "out_per_address",
         "Bandwidth of responses per client address.",
         None,
-        |s, given| s.throttle.out_address = given.parsed(),
+        |s, given| {
+            set_limit(s, LimitKind::OutAddress, given, |limits| {
+                &mut limits.out_address
+            })
+        },
     ),
     bandwidth_row(
         "out_per_site",
@@ -202,7 +209,11 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "in_per_address",
         "Bandwidth of request bodies per client address.",
         None,
-        |s, given| s.throttle.in_address = given.parsed(),
+        |s, given| {
+            set_limit(s, LimitKind::InAddress, given, |limits| {
+                &mut limits.in_address
+            })
+        },
     ),
     bandwidth_row(
         "in_per_site",
@@ -212,18 +223,32 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     ),
     requests_row(
         "requests_static",
-        "Rate of requests per client address that are answered from files or by fixed rules.",
-        |s, given| s.throttle.static_requests = given.parsed(),
+        "Rate of requests per client address, whatever answers them: files, fixed rules, programs, or \
+         upstreams.",
+        |s, given| {
+            set_limit(s, LimitKind::StaticRequests, given, |limits| {
+                &mut limits.static_requests
+            })
+        },
     ),
     requests_row(
         "requests_dynamic",
-        "Rate of requests per client address that a program or upstream answers.",
-        |s, given| s.throttle.dynamic_requests = given.parsed(),
+        "Rate of requests per client address that a program or upstream answers. They count for \
+         `requests_static`, too.",
+        |s, given| {
+            set_limit(s, LimitKind::DynamicRequests, given, |limits| {
+                &mut limits.dynamic_requests
+            })
+        },
     ),
     requests_row(
         "requests_per_site",
         "Rate of requests of all clients together. Excess requests get 503.",
-        |s, given| s.throttle.site_requests = given.parsed(),
+        |s, given| {
+            set_limit(s, LimitKind::SiteRequests, given, |limits| {
+                &mut limits.site_requests
+            })
+        },
     ),
     Row {
         deprecated: &["at_a_time_per_address"],
@@ -232,7 +257,11 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             "Maximum number of concurrent requests per client address, including downloads. 0: no \
              limit.",
             Some("MaxConnPerIP"),
-            |s, given| s.throttle.at_a_time_address = given.number(),
+            |s, given| {
+                set_count(s, LimitKind::AtATimeAddress, given, |limits| {
+                    &mut limits.at_a_time_address
+                })
+            },
         )
     },
     Row {
@@ -241,7 +270,11 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             "concurrent_per_site",
             "Maximum number of concurrent requests of all clients; more get 503. 0: no limit.",
             None,
-            |s, given| s.throttle.at_a_time_site = given.number(),
+            |s, given| {
+                set_count(s, LimitKind::AtATimeSite, given, |limits| {
+                    &mut limits.at_a_time_site
+                })
+            },
         )
     },
     concurrency_row(
@@ -249,13 +282,21 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         "Maximum number of concurrent requests per client address that programs (PHP, upstreams) \
          answer. 0: no limit.",
         None,
-        |s, given| s.throttle.dynamic_at_a_time_address = given.number(),
+        |s, given| {
+            set_count(s, LimitKind::ProgramsAddress, given, |limits| {
+                &mut limits.dynamic_at_a_time_address
+            })
+        },
     ),
     concurrency_row(
         "dynamic_per_site",
         "Maximum number of concurrent requests of all clients that programs answer. 0: no limit.",
         None,
-        |s, given| s.throttle.dynamic_at_a_time_site = given.number(),
+        |s, given| {
+            set_count(s, LimitKind::ProgramsSite, given, |limits| {
+                &mut limits.dynamic_at_a_time_site
+            })
+        },
     ),
     concurrency_row(
         "dynamic_queue",
@@ -459,6 +500,37 @@ fn origin_of_key(said: &str, value: &Location) -> Origin {
     }
 }
 
+/// Sets a limit and its place: what is under a limit of the same place shares accounts.
+fn set_limit<T: Clone + 'static>(
+    settings: &mut Settings,
+    kind: LimitKind,
+    given: Spanned,
+    limit: fn(&mut Throttle) -> &mut Option<T>,
+) {
+    let place = limit_place(&given.at.origin());
+    let value = given.parsed::<Option<T>>();
+    let place = value.as_ref().map_or_else(LimitPlace::default, |_| place);
+    settings.throttle.places.set(kind, place);
+    *limit(&mut settings.throttle) = value;
+}
+
+/// The same for a number of requests at a time; 0: no limit.
+fn set_count(
+    settings: &mut Settings,
+    kind: LimitKind,
+    given: Spanned,
+    limit: fn(&mut Throttle) -> &mut u64,
+) {
+    let place = limit_place(&given.at.origin());
+    let max = given.number();
+    let place = match max {
+        0 => LimitPlace::default(),
+        _ => place,
+    };
+    settings.throttle.places.set(kind, place);
+    *limit(&mut settings.throttle) = max;
+}
+
 /// Changes the limit by a key, whose names are linked later.
 fn change_key(
     settings: &mut Settings,
@@ -472,13 +544,16 @@ fn change_key(
         limits.push(KeyLimit {
             said: said.into(),
             key: Template::parse(said).unwrap_or_default(),
-            origin,
+            place: LimitPlace::default(),
+            origin: origin.clone(),
             requests: None,
             at_a_time: 0,
         });
         limits.len() - 1
     });
-    change(&mut limits[at]);
+    let limit = &mut limits[at];
+    (limit.place, limit.origin) = (limit_place(&origin), origin);
+    change(limit);
 }
 
 fn read_off(

@@ -98,7 +98,10 @@ pub use settings::{
 pub use site::{CanonicalPort, HttpsRedirect, Site};
 pub use site_name::SiteName;
 pub use stream::{DatagramListener, PrefaceFrom, StreamServer};
-pub use throttle::{Excess, KeyLimit, Rate, RequestRate, Throttle};
+pub use throttle::{
+    Excess, KeyLimit, LimitKind, LimitName, LimitPlace, LimitPlaces, Rate, RequestRate, Throttle,
+    limit_number, limit_place,
+};
 pub use tls::{
     Acme, AcmeChallenge, AcmeDirectory, AcmeProfile, Automatic, CertificateFiles, CipherOrder,
     CipherSuite, ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group,

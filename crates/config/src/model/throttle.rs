@@ -4,6 +4,7 @@
 //! Out of scope: the keys (`directives/throttle`) and accounts (`account`).
 
 use super::{Consequence, HostAccounts, Origin, Template};
+use std::fmt;
 
 /// A bandwidth limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,94 @@ pub struct RequestRate {
     pub excess: Excess,
 }
 
+/// Limits whose usage is counted by the place that sets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LimitKind {
+    StaticRequests,
+    DynamicRequests,
+    OutAddress,
+    InAddress,
+    AtATimeAddress,
+    ProgramsAddress,
+    SiteRequests,
+    AtATimeSite,
+    ProgramsSite,
+    Key,
+}
+
+impl LimitKind {
+    /// Fits in the bits that [`LimitName`] has for it.
+    pub const COUNT: usize = 10;
+}
+
+/// Hash of texts that stays the same over restarts, and on all servers.
+pub fn limit_number(parts: &[&[u8]]) -> u32 {
+    // FNV-1a.
+    let bytes = parts.iter().copied().flatten();
+    bytes.fold(0x811c_9dc5, |hash: u32, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// Name of a limit: its kind, its site, and the place that sets it. Requests that are under the same
+/// limit share accounts; those under different ones do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LimitName(u64);
+
+impl LimitName {
+    const KIND_BITS: u64 = 0xf;
+
+    #[inline]
+    pub fn new(kind: LimitKind, site: u32, place: LimitPlace) -> LimitName {
+        let low = u64::from(place.0) & !LimitName::KIND_BITS | kind as u64;
+        LimitName(u64::from(site) << 32 | low)
+    }
+
+    /// The name as another process or server knows it.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    pub fn from_number(number: u64) -> LimitName {
+        LimitName(number)
+    }
+
+    /// Index of the kind; of one that other versions have, any.
+    pub fn kind_index(self) -> usize {
+        (self.0 & LimitName::KIND_BITS) as usize % LimitKind::COUNT
+    }
+}
+
+/// Number of a place that sets limits; 0: none in particular, which is the same for all sites.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct LimitPlace(pub u32);
+
+/// Says nothing, because models of the same meaning have other places.
+impl fmt::Debug for LimitPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+/// Places that set limits, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitPlaces([LimitPlace; LimitKind::COUNT]);
+
+impl LimitPlaces {
+    pub fn set(&mut self, kind: LimitKind, place: LimitPlace) {
+        self.0[kind as usize] = place;
+    }
+}
+
+/// Number of a place in the configuration. The folder of its file does not matter, which may differ
+/// between the servers of a cluster.
+pub fn limit_place(origin: &Origin) -> LimitPlace {
+    let file = origin.file.rsplit('/').next().unwrap_or_default();
+    let (line, column) = (origin.line.to_le_bytes(), origin.column.to_le_bytes());
+    LimitPlace(limit_number(&[file.as_bytes(), &line, &column]))
+}
+
 /// Limits of the requests that have the same value of a key. Requests without a value are not
 /// limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +128,8 @@ pub struct KeyLimit {
     pub said: Box<str>,
     pub key: Template,
     pub origin: Origin,
+    /// As of [`limit_place`].
+    pub place: LimitPlace,
     pub requests: Option<RequestRate>,
     /// Concurrent requests; 0: no limit.
     pub at_a_time: u64,
@@ -64,7 +155,7 @@ pub struct Throttle {
     pub in_connection: Option<Rate>,
     pub in_address: Option<Rate>,
     pub in_site: Option<Rate>,
-    /// Per client address, answered from files or by fixed rules.
+    /// Per client address, whatever answers.
     pub static_requests: Option<RequestRate>,
     /// Per client address, answered by a program or upstream.
     pub dynamic_requests: Option<RequestRate>,
@@ -86,11 +177,22 @@ pub struct Throttle {
     pub over: Option<Consequence>,
     /// Accounts charged instead of the site's, for one of its many hosts.
     pub host: Option<HostAccounts>,
+    /// Places that set the limits above.
+    pub places: LimitPlaces,
 }
 
 impl Throttle {
     /// Default of the maximum time in the queue.
     pub const QUEUE_MS: u64 = 10_000;
+
+    /// Name of the limit of a kind, for a site with this number.
+    #[inline]
+    pub fn limit_name(&self, kind: LimitKind, site: u32) -> LimitName {
+        match self.places.0[kind as usize] {
+            LimitPlace(0) => LimitName::new(kind, 0, LimitPlace(0)),
+            place => LimitName::new(kind, site, place),
+        }
+    }
 
     /// No limits. Asked for each request that is dispatched.
     pub fn is_idle(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Limits: TLS policy of the site, bans, rates, concurrency, and the size of the body.
 //!
 //! Called by: the phase list, for client requests and their internal requests.
-//! Caveat: `abuse` counts a client request once, however often it is redirected internally; the
+//! Caveat: a limit counts a client request once, however often it is redirected internally; the
 //! size of the body is checked each time, because limits may differ by path.
 //! Out of scope: limits on connections and bandwidth (`server`).
 

@@ -145,10 +145,7 @@ pub async fn run_error_document(
 pub async fn run_subrequest(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // The outer request has been counted.
     exchange.limits.admission = Some(Admission::Pass);
-    (
-        exchange.limits.is_admitted,
-        exchange.limits.is_user_admitted,
-    ) = (true, true);
+    (exchange.limits.is_admitted, exchange.limits.is_counted) = (true, true);
     exchange.routing.is_inside = true;
     before_content(exchange, services, BEHIND_HOST).await
 }

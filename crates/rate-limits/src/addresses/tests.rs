@@ -1,12 +1,18 @@
 use super::*;
 use crate::{Admission, requests::admit};
-use saker_config::model::{Excess, RequestRate};
+use saker_config::model::{Excess, LimitKind, LimitPlace, RequestRate};
 
 const START: u64 = 77_000_000_000;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
+
+fn limit(kind: LimitKind) -> LimitName {
+    LimitName::new(kind, 1, LimitPlace(1 << 8))
+}
+
+const STATIC: LimitKind = LimitKind::StaticRequests;
 
 fn v4(number: u32) -> IpAddr {
     IpAddr::V4(number.into())
@@ -77,14 +83,22 @@ fn a_sweep_forgets_only_what_is_at_rest() {
     let connection = table.state(v4(0)).connect(1).unwrap();
     let held = table.state(v4(1));
     assert_eq!(
-        admit(&table.state(v4(2)).static_requests, &rate, START),
+        admit(
+            &table.state(v4(2)).usage(limit(STATIC)).account,
+            &rate,
+            START
+        ),
         Admission::Pass
     );
     assert_eq!(table.sweep(START), 7);
     assert_eq!(table.len(), 3);
     // Forgetting the third would have forgiven this.
     assert_ne!(
-        admit(&table.state(v4(2)).static_requests, &rate, START + 1),
+        admit(
+            &table.state(v4(2)).usage(limit(STATIC)).account,
+            &rate,
+            START + 1
+        ),
         Admission::Pass
     );
     drop((connection, held));
@@ -93,7 +107,7 @@ fn a_sweep_forgets_only_what_is_at_rest() {
     assert!(table.is_empty());
     assert_eq!(
         admit(
-            &table.state(v4(2)).static_requests,
+            &table.state(v4(2)).usage(limit(STATIC)).account,
             &rate,
             START + 1_000_000_000
         ),
@@ -150,22 +164,48 @@ fn what_is_owed_goes_on_in_another_process() {
         excess: Excess::Refuse,
     };
     for address in ["192.0.2.1", "2001:db8::1"] {
-        admit(&before.state(ip(address)).static_requests, &rate, START);
+        let state = before.state(ip(address));
+        admit(&state.usage(limit(STATIC)).account, &rate, START);
+        admit(&state.bad_requests, &rate, START);
     }
     before.state(ip("192.0.2.2"));
     // Another clock.
     let (debts, later) = (before.debts(START), 5);
-    assert_eq!(debts.len(), 2, "who owes nothing is forgotten");
+    let of_limits = before.limit_debts(START);
+    assert_eq!(
+        (debts.len(), of_limits.len()),
+        (2, 2),
+        "who owes nothing is forgotten"
+    );
     debts
         .iter()
         .for_each(|debts| after.continue_debts(debts, later));
+    of_limits
+        .iter()
+        .for_each(|debt| after.continue_limit_debt(debt, later));
     for address in ["192.0.2.1", "2001:db8::ffff"] {
         let state = after.state(ip(address));
         assert!(matches!(
-            admit(&state.static_requests, &rate, later),
+            admit(&state.usage(limit(STATIC)).account, &rate, later),
             Admission::Refuse { .. }
         ));
-        assert!(state.dynamic_requests.is_at_rest(later));
+        let dynamic = state.usage(limit(LimitKind::DynamicRequests));
+        assert!(dynamic.account.is_at_rest(later));
+        assert!(!state.bad_requests.is_at_rest(later) && state.refused_requests.is_at_rest(later));
     }
     assert_eq!(after.len(), 1, "more share one state");
+}
+
+#[test]
+fn a_client_has_the_usages_of_its_address() {
+    let table = AddressTable::new(10);
+    let accounts = [0, 1].map(|_| ClientAccount::new(table.state(v4(1))));
+    let names = (0..2 * HELD_MAX as u32).map(|at| LimitName::new(STATIC, at, LimitPlace(1 << 8)));
+    for name in names.clone() {
+        accounts[0].with_usage(name, |usage| usage.account.charge(START, 7, |_| (true, ())));
+    }
+    for name in names {
+        let debt_ns = accounts[1].with_usage(name, |usage| usage.account.debt_ns(START));
+        assert_eq!(debt_ns, 7);
+    }
 }

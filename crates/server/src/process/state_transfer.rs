@@ -9,10 +9,10 @@
 use super::{
     supervisor::Supervisor,
     upgrade_state::{
-        DEBTS, EARLY_SESSIONS, FIGURES, Figures, HandedState, MEMBERS, Parts, QUIC_TOKENS,
-        TICKET_KEYS, continue_members, decode_debts, decode_keys, decode_members, decode_sessions,
-        decode_tokens, encode_debts, encode_keys, encode_members, encode_sessions, encode_tokens,
-        report, whole,
+        DEBTS, EARLY_SESSIONS, FIGURES, Figures, HandedState, LIMIT_DEBTS, MEMBERS, Parts,
+        QUIC_TOKENS, TICKET_KEYS, continue_members, decode_debts, decode_keys, decode_limit_debts,
+        decode_members, decode_sessions, decode_tokens, encode_debts, encode_keys,
+        encode_limit_debts, encode_members, encode_sessions, encode_tokens, report, whole,
     },
 };
 use saker_control::{Forwarded, upgrade_state};
@@ -44,6 +44,10 @@ impl Supervisor {
         }
         add(FIGURES, handed.figures.encode());
         add(DEBTS, encode_debts(&self.shared.abuse.addresses));
+        add(
+            LIMIT_DEBTS,
+            encode_limit_debts(&self.shared.abuse.addresses),
+        );
         add(MEMBERS, encode_members(&self.generation.borrow().model));
         if let Err(error) = upgrade_state::fill(file, &parts) {
             report(&error.to_string());
@@ -87,6 +91,11 @@ impl Supervisor {
         let now_ns = clock::monotonic_ns();
         debts.iter().for_each(|debts| {
             self.shared.abuse.addresses.continue_debts(debts, now_ns);
+        });
+        let debts = parts.decode(LIMIT_DEBTS, decode_limit_debts);
+        debts.unwrap_or_default().iter().for_each(|debt| {
+            let addresses = &self.shared.abuse.addresses;
+            addresses.continue_limit_debt(debt, now_ns);
         });
         if let Some(members) = parts.decode(MEMBERS, decode_members) {
             continue_members(&self.generation.borrow().model, &members);

@@ -6,6 +6,7 @@
 //! anew; what a part means never changes, a new meaning gets a new name.
 //! Out of scope: the file around the parts (`saker_control::upgrade_state`).
 
+use saker_config::model::LimitName;
 use saker_config::{Model, model::Member};
 use saker_control::upgrade_state::Part;
 use saker_net::{
@@ -13,7 +14,7 @@ use saker_net::{
     wire::{Reader, Writer},
 };
 use saker_quic::TokenState;
-use saker_rate_limits::{ACCOUNTS, AddressTable, Debts};
+use saker_rate_limits::{ACCOUNTS, AddressTable, Debts, LimitDebt};
 use saker_telemetry::{error_log, message};
 use saker_tls::OwnKeys;
 use std::{
@@ -27,6 +28,7 @@ pub const EARLY_SESSIONS: &str = "early sessions";
 pub const QUIC_TOKENS: &str = "quic tokens";
 pub const FIGURES: &str = "figures";
 pub const DEBTS: &str = "debts of addresses";
+pub const LIMIT_DEBTS: &str = "debts of addresses to limits";
 pub const MEMBERS: &str = "members of upstreams";
 
 /// State that a successor has got.
@@ -147,6 +149,30 @@ pub fn decode_debts(reader: &mut Reader<'_>) -> io::Result<Vec<Debts>> {
         }
         let key = u128::from_le_bytes(key);
         Ok(Debts { key, ns })
+    })
+}
+
+/// Debts of client addresses to limits.
+pub fn encode_limit_debts(addresses: &AddressTable) -> Vec<u8> {
+    let mut writer = Writer::default();
+    let debts = addresses.limit_debts(clock::monotonic_ns());
+    writer.list(&debts, |writer, debt| {
+        writer.text(&debt.key.to_le_bytes());
+        writer.number(debt.limit.number());
+        writer.number(debt.ns);
+    });
+    writer.0
+}
+
+/// Debts of client addresses to limits.
+pub fn decode_limit_debts(reader: &mut Reader<'_>) -> io::Result<Vec<LimitDebt>> {
+    reader.list(|reader| {
+        let key = reader.text()?.try_into().map_err(io::Error::other)?;
+        Ok(LimitDebt {
+            key: u128::from_le_bytes(key),
+            limit: LimitName::from_number(reader.number()?),
+            ns: reader.number()?,
+        })
     })
 }
 

@@ -48,12 +48,18 @@ fn debts_of_addresses() {
     let addresses = AddressTable::new(10);
     let state = addresses.state("192.0.2.1".parse().unwrap());
     let now_ns = clock::monotonic_ns();
-    state
-        .static_requests
-        .charge(now_ns, 3_600_000_000_000, |_| (true, ()));
+    let limit = LimitName::from_number(7 << 32);
+    for account in [&state.bad_requests, &state.usage(limit).account] {
+        account.charge(now_ns, 3_600_000_000_000, |_| (true, ()));
+    }
     let debts = there_and_back(&encode_debts(&addresses), decode_debts);
     assert_eq!(debts.len(), 1);
-    assert!(debts[0].ns[0] > 3_000_000_000_000 && debts[0].ns[1..] == [0; ACCOUNTS - 1]);
+    assert!(debts[0].ns[2] > 3_000_000_000_000 && debts[0].ns[3..] == [0; ACCOUNTS - 3]);
+    let debts = there_and_back(&encode_limit_debts(&addresses), decode_limit_debts);
+    let [debt] = &debts[..] else {
+        panic!("{debts:?}");
+    };
+    assert!(debt.limit == limit && debt.ns > 3_000_000_000_000);
 }
 
 #[test]

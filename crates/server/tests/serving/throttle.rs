@@ -184,6 +184,26 @@ fn requests_beyond_the_burst_are_refused() {
     );
 }
 
+/// A request under the limit of one site costs more than the burst of another's.
+#[test]
+fn a_strict_site_does_not_lock_out_of_another() {
+    let dir = folder("throttle-sites");
+    let strict = "[site.throttle]\nrequests_static = \"50/s\"\n\n\
+        [[site]]\nnames = [\"strict.test\"]\nroot = \"{dir}/www\"\n\
+        [site.throttle]\nrequests_static = { rate = \"1/m\", burst = 1 }\n";
+    let saker = start_in(dir, &configuration("workers = 1", strict));
+    let mut client = saker.connect().unwrap();
+    let mut status = |host: &str| {
+        let request = format!("GET /index.html HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        client.send(request).unwrap();
+        client.read_response().unwrap().status
+    };
+    let hosts = ["strict.test", "strict.test", "strict.test", "lax.test"];
+    assert_eq!(hosts.map(&mut status), [200, 200, 429, 200]);
+    // Also where the limit is charged without phases.
+    assert_eq!(status("lax.test"), 200);
+}
+
 #[test]
 fn requests_beyond_the_burst_wait() {
     let saker = start(

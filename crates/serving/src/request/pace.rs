@@ -11,8 +11,8 @@
 //! and turn, hardly per byte.
 
 use super::by_seconds::BySeconds;
-use saker_config::model::{HostAccounts, Rate, Throttle};
-use saker_rate_limits::{Account, AddressState, Paced, bandwidth};
+use saker_config::model::{HostAccounts, LimitKind, LimitName, Rate, Throttle};
+use saker_rate_limits::{Account, ClientAccount, Paced, Usage, bandwidth};
 use std::{
     cell::Cell,
     future::Future,
@@ -44,7 +44,7 @@ pub enum Direction {
 #[derive(Clone)]
 pub struct Accounts {
     pub connection: Rc<ConnectionAccounts>,
-    pub address: Option<Arc<AddressState>>,
+    pub address: Option<ClientAccount>,
     pub sites: Arc<[SiteAccounts]>,
 }
 
@@ -58,7 +58,7 @@ pub use saker_rate_limits::SiteAccounts;
 
 enum Payer {
     Connection(Rc<ConnectionAccounts>),
-    Address(Arc<AddressState>),
+    Address(Arc<Usage>),
     Site(Arc<[SiteAccounts]>, usize),
     Host(HostAccounts),
     /// This body alone.
@@ -70,8 +70,7 @@ impl Payer {
         match (self, direction) {
             (Payer::Connection(accounts), Direction::Out) => &accounts.out_bytes,
             (Payer::Connection(accounts), Direction::In) => &accounts.in_bytes,
-            (Payer::Address(state), Direction::Out) => &state.out_bytes,
-            (Payer::Address(state), Direction::In) => &state.in_bytes,
+            (Payer::Address(usage), _) => &usage.account,
             (Payer::Host(accounts), Direction::Out) => accounts.out_bytes(),
             (Payer::Host(accounts), Direction::In) => accounts.in_bytes(),
             (Payer::Response(account), _) => account,
@@ -157,8 +156,10 @@ impl Pace {
                 Payer::Connection(Rc::clone(&accounts.connection)),
             ));
         }
-        if let (Some(rate), Some(state)) = (address, &accounts.address) {
-            limits.push(Limit::new(rate, Payer::Address(Arc::clone(state))));
+        if let (Some(rate), Some(client)) = (address, &accounts.address) {
+            let limit = address_limit(direction, throttle, accounts, site);
+            let usage = client.with_usage(limit, Arc::clone);
+            limits.push(Limit::new(rate, Payer::Address(usage)));
         }
         if let (Some(rate), Some(host)) = (of_site, &throttle.host) {
             limits.push(Limit::new(rate, Payer::Host(host.clone())));
@@ -331,6 +332,21 @@ fn rates(direction: Direction, throttle: &Throttle) -> (Option<Rate>, Option<Rat
     }
 }
 
+/// The limit on the bytes of a client's address.
+fn address_limit(
+    direction: Direction,
+    throttle: &Throttle,
+    accounts: &Accounts,
+    site: usize,
+) -> LimitName {
+    let kind = match direction {
+        Direction::Out => LimitKind::OutAddress,
+        Direction::In => LimitKind::InAddress,
+    };
+    let number = accounts.sites.get(site).map_or(0, |site| site.number);
+    throttle.limit_name(kind, number)
+}
+
 /// Charges a small body that goes out whole, if no limit bites now. `false`: it has to be paced.
 pub fn charge_at_once(
     throttle: &Throttle,
@@ -352,9 +368,6 @@ pub fn charge_at_once(
     }
     let connection =
         (throttle.out_connection.as_ref()).map(|rate| (rate, &accounts.connection.out_bytes));
-    let address = (throttle.out_address.as_ref())
-        .zip(accounts.address.as_deref())
-        .map(|(rate, state)| (rate, &state.out_bytes));
     let of_site = throttle.out_site.as_ref().and_then(|rate| {
         let account = match &throttle.host {
             Some(host) => host.out_bytes(),
@@ -362,21 +375,29 @@ pub fn charge_at_once(
         };
         Some((rate, account))
     });
-    let takes = |limit: Option<(&Rate, &Account)>| {
-        limit.is_none_or(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns))
+    let (Some(rate), Some(client)) = (&throttle.out_address, &accounts.address) else {
+        return charge_all([connection, None, of_site], bytes, now_ns);
     };
-    if !(takes(connection) && takes(address) && takes(of_site)) {
-        return false;
+    let limit = address_limit(Direction::Out, throttle, accounts, site);
+    client.with_usage(limit, |usage| {
+        charge_all(
+            [connection, Some((rate, &usage.account)), of_site],
+            bytes,
+            now_ns,
+        )
+    })
+}
+
+/// Charges a body to all of its limits, if none bites now.
+#[inline]
+fn charge_all(limits: [Option<(&Rate, &Account)>; 3], bytes: u64, now_ns: u64) -> bool {
+    let mut given = limits.iter().flatten();
+    let is_free = given.all(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns));
+    if is_free {
+        let given = limits.iter().flatten();
+        given.for_each(|(rate, account)| bandwidth::charge_whole(account, rate, bytes, now_ns));
     }
-    let charge = |limit: Option<(&Rate, &Account)>| {
-        if let Some((rate, account)) = limit {
-            bandwidth::charge_whole(account, rate, bytes, now_ns);
-        }
-    };
-    charge(connection);
-    charge(address);
-    charge(of_site);
-    true
+    is_free
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use crate::{
     worker::Worker,
 };
 use saker_abuse::violation;
-use saker_config::model::{Limits, Settings, TrustedProxies};
+use saker_config::model::{LimitKind, Limits, Settings, TrustedProxies};
 use saker_http::{HeadView, KnownField, host};
 use saker_pipeline::{Client, Forwarding, Generation, ResponseHead, client_address};
-use saker_rate_limits::{Admission, requests};
+use saker_rate_limits::{Admission, ClientAccount, requests};
 use saker_telemetry::Metric;
 use std::{cell::RefMut, rc::Rc, sync::Arc};
 
@@ -87,7 +87,7 @@ impl Session {
         permit: ConnectionPermit,
         http2: Http2Terms,
     ) -> Session {
-        client.account = permit.account().map(Arc::clone);
+        client.account = permit.account().map(Arc::clone).map(ClientAccount::new);
         let services = worker.services();
         let limits = services.generation.connection_limits(&client, b"").cloned();
         let generation = services.generation.number;
@@ -175,7 +175,10 @@ impl Session {
         if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account)
             && !generation.exempts(&self.client)
         {
-            let admission = requests::admit(&account.static_requests, rate, now_ns);
+            let number = (generation.site_accounts.get(site)).map_or(0, |site| site.number);
+            let limit = throttle.limit_name(LimitKind::StaticRequests, number);
+            let admission =
+                account.with_usage(limit, |usage| requests::admit(&usage.account, rate, now_ns));
             if admission != Admission::Pass {
                 return Throttled::Held(admission);
             }
@@ -275,7 +278,7 @@ impl Session {
         (client.secure, client.forwarding) = (named.secure, Forwarding::Proxied);
         client.account = generation
             .throttles
-            .then(|| self.worker.shared.abuse.addresses.state(client.ip()));
+            .then(|| ClientAccount::new(self.worker.shared.abuse.addresses.state(client.ip())));
         self.take(Rc::new(client));
     }
 
@@ -454,7 +457,8 @@ impl Session {
             // A limit on connections is for new ones: whether the address has too many does not
             // matter to this one.
             let _ = self.permit.admit(self.connection.ip());
-            Rc::make_mut(&mut self.connection).account = self.permit.account().map(Arc::clone);
+            let account = self.permit.account().map(Arc::clone);
+            Rc::make_mut(&mut self.connection).account = account.map(ClientAccount::new);
         }
         // A client that a proxy has named is named again by the next request.
         self.client = Rc::clone(&self.connection);

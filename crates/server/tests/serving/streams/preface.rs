@@ -246,7 +246,7 @@ fn headers_of_datagrams_name_the_client() {
         "stream-preface-udp-taken",
         &format!(
             "[[stream]]\nlisten = \"udp:127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"127.0.0.1\"]\n\
-             responses = 1\naccess_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr $remote_port $realip_remote_addr $status\" }}\n\
+             requests = 1\nresponses = 1\naccess_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr $remote_port $realip_remote_addr $status\" }}\n\
              [stream.access]\ndeny = [\"192.0.2.66\", \"127.0.0.1\"]\n\
              [[stream]]\nlisten = \"udp:127.0.0.1:{{q}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"192.0.2.0/24\"]\n"
         ),
@@ -281,27 +281,41 @@ fn headers_of_datagrams_name_the_client() {
     assert_eq!(asked(&other, &whole), whole);
 }
 
-/// Two clients of one port of a trusted peer never get each other's answers, and a datagram without a
-/// header goes on with the last one.
+/// A header is read from the first datagram of a port alone: what looks like one in a later datagram is
+/// of the client, which does not change its address with it.
 #[test]
-fn datagrams_without_a_header_go_on() {
+fn later_datagrams_name_no_client() {
     let server = mirror_of_datagrams();
     let streams = Streams::start(
         "stream-preface-udp-on",
         &format!(
             "[[stream]]\nlisten = \"udp:127.0.0.1:{{p}}\"\nproxy = \"{server}\"\nproxy_protocol_from = [\"127.0.0.1\"]\n\
-             send_proxy_protocol = \"v2\"\n"
+             send_proxy_protocol = \"v2\"\naccess_log = {{ path = \"{{dir}}/stream.log\", format = \"$remote_addr $status\" }}\n\
+             [stream.access]\ndeny = [\"192.0.2.66\"]\n\
+             [[stream]]\nlisten = \"udp:127.0.0.1:{{q}}\"\nproxy = \"udp://127.0.0.1:{{p}}\"\nsend_proxy_protocol = \"v2\"\n"
         ),
     );
     let proxy = client_of(&streams, 0);
-    let first = [&header([192, 0, 2, 7], 7)[..], b"one"].concat();
-    let heard = asked(&proxy, &first);
+    let with = |client, text: &[u8]| [&header(client, 7)[..], text].concat();
+    let heard = asked(&proxy, &with([192, 0, 2, 7], b"one"));
     assert!(heard.windows(4).any(|part| part == [192, 0, 2, 7]));
     assert_eq!(asked(&proxy, b"more"), b"more");
-    let second = [&header([192, 0, 2, 8], 7)[..], b"two"].concat();
-    let heard = asked(&proxy, &second);
-    assert!(heard.windows(4).any(|part| part == [192, 0, 2, 8]));
-    assert_eq!(asked(&proxy, b"more"), b"more");
-    // The first one's session is still there: no further header is sent.
-    assert_eq!(asked(&proxy, &first), b"one");
+    let forged = with([192, 0, 2, 8], b"two");
+    assert_eq!(asked(&proxy, &forged), forged);
+    // A port that was refused, or that names no client, has no second try.
+    let refused = [with([192, 0, 2, 66], b"denied"), b"without".to_vec()].map(|first| {
+        let proxy = client_of(&streams, 0);
+        proxy.send(&first).unwrap();
+        proxy.send(&forged).unwrap();
+        proxy
+    });
+    // Through a server that names its client once, as a client of that.
+    let client = client_of(&streams, 1);
+    assert!(asked(&client, b"three").ends_with(b"three"));
+    assert_eq!(asked(&client, &forged), forged);
+    assert_eq!(streams.lines("stream.log", 1)[0], "192.0.2.66 403");
+    for proxy in refused {
+        proxy.set_nonblocking(true).unwrap();
+        assert!(proxy.recv(&mut [0; 100]).is_err());
+    }
 }
