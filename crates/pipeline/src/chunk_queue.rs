@@ -89,6 +89,12 @@ impl ChunkQueue {
         self.read(&mut position).is_none()
     }
 
+    /// The content, to be read only.
+    pub fn into_chunks(mut self) -> VecDeque<Chunk> {
+        self.end_tail();
+        self.chunks
+    }
+
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty() && self.tail.is_empty()
     }
@@ -133,6 +139,7 @@ mod tests {
             assert!(queue.count() <= COUNT / JOINED_BYTES + 1);
             assert_eq!(queue.bytes(), COUNT);
             assert!(drained(&mut queue) == whole && queue.is_empty());
+            assert!(queue.into_chunks().is_empty());
         }
     }
 
