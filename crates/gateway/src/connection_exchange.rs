@@ -161,6 +161,15 @@ impl ConnectionExchange {
         Poll::Pending
     }
 
+    /// Tells content without listening. `cx` is woken when more of it may be told.
+    pub fn tell_only(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        if self.poll_send(cx)? {
+            // A turn may have ended, with more to tell.
+            cx.waker().wake_by_ref();
+        }
+        Ok(())
+    }
+
     fn silence(&self) -> Failure {
         if self.is_pinged && !self.has_heard {
             Failure::Unready

@@ -622,8 +622,9 @@ fn ahead(upstream: &mut UpstreamExchange, length: Option<u64>) -> Result<Chunk, 
 
 /// Content that comes while it is sent.
 async fn relayed(exchange: &Exchange, call: &UpstreamRequest, mut body: RelayedBody) -> Body {
-    // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out
-    // first. Over HTTP/2 both directions have time limits of their own.
+    // Many clients of HTTP/1 read nothing before they have sent everything, and one that has been
+    // answered early loses its connection: its content is heard out first, as far as the response
+    // has room here. Clients of HTTP/2 read at any time.
     if exchange.head.view().version() < Version::Http2 && !body.has_told_all() {
         Box::pin(body.tell_all()).await;
     }

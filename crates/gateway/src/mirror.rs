@@ -10,13 +10,13 @@ use crate::native;
 use saker_config::model::{Mirror, Throttle, Upstream};
 use saker_http::{Fields, KnownField, Method, field_name::is_alike_any};
 use saker_pipeline::{
-    BodyError, CallNames, Chunk, Exchange, LocalFuture, NoBody, ProxyOptions, RequestBody,
-    Upgrades, UpstreamRequest, UpstreamTarget,
+    BodyError, CallNames, Chunk, ChunkQueue, Exchange, LocalFuture, NoBody, ProxyOptions,
+    RequestBody, Upgrades, UpstreamRequest, UpstreamTarget,
 };
 use saker_telemetry::{Counters, Metric};
 use std::{
     cell::Cell,
-    collections::{VecDeque, hash_map::RandomState},
+    collections::hash_map::RandomState,
     hash::BuildHasher,
     rc::Rc,
     sync::Arc,
@@ -155,7 +155,7 @@ impl Mirrors {
         exchange.body = Box::new(CopiedBody {
             body,
             copy: Some(Box::new(copy)),
-            content: VecDeque::new(),
+            content: ChunkQueue::default(),
         });
     }
 }
@@ -230,7 +230,7 @@ struct CopiedBody {
     body: Box<dyn RequestBody>,
     /// `None`: the copy has begun, or was dropped.
     copy: Option<Box<Copy>>,
-    content: VecDeque<Chunk>,
+    content: ChunkQueue,
 }
 
 impl CopiedBody {
@@ -238,7 +238,7 @@ impl CopiedBody {
         if let Some(copy) = self.copy.take() {
             copy.counters.increment(Metric::MirrorRequestsDropped);
         }
-        self.content = VecDeque::new();
+        self.content.clear();
     }
 }
 
@@ -249,7 +249,7 @@ impl RequestBody for CopiedBody {
             Poll::Ready(Some(Ok(chunk))) => {
                 let fits = |copy: &mut Box<Copy>| copy.counted.grow(chunk.len());
                 match self.copy.as_mut().map(fits) {
-                    Some(true) => self.content.push_back(chunk.clone().compact()),
+                    Some(true) => self.content.push(chunk.clone()),
                     Some(false) => self.give_up(),
                     None => {}
                 }
@@ -259,7 +259,7 @@ impl RequestBody for CopiedBody {
                 if let Some(mut copy) = self.copy.take() {
                     let content = std::mem::take(&mut self.content);
                     copy.exchange.body = Box::new(ReadBody {
-                        bytes: content.iter().map(|chunk| chunk.len() as u64).sum(),
+                        bytes: content.bytes() as u64,
                         content,
                     });
                     copy.start();
@@ -312,13 +312,13 @@ impl Drop for CopiedBody {
 
 /// Content that has been read.
 struct ReadBody {
-    content: VecDeque<Chunk>,
+    content: ChunkQueue,
     bytes: u64,
 }
 
 impl RequestBody for ReadBody {
     fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        Poll::Ready(self.content.pop_front().map(Ok))
+        Poll::Ready(self.content.pop().map(Ok))
     }
 
     fn length(&self) -> Option<u64> {

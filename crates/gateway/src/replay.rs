@@ -6,7 +6,7 @@
 
 use saker_config::model::Throttle;
 use saker_http::Fields;
-use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_pipeline::{BodyError, Chunk, ChunkPosition, ChunkQueue, RequestBody};
 use std::{
     cell::RefCell,
     rc::Rc,
@@ -23,7 +23,7 @@ struct Source {
     inner: Box<dyn RequestBody>,
     length: Option<u64>,
     /// Content that has been read; `None`: too much to be kept.
-    chunks: Option<Vec<Chunk>>,
+    chunks: Option<ChunkQueue>,
     bytes: usize,
     has_ended: bool,
     trailers: Option<Fields>,
@@ -35,7 +35,7 @@ impl Replay {
             length: inner.length(),
             has_ended: inner.is_end(),
             inner,
-            chunks: Some(Vec::new()),
+            chunks: Some(ChunkQueue::default()),
             bytes: 0,
             trailers: None,
         })))
@@ -47,7 +47,7 @@ impl Replay {
         is_whole.then(|| -> Box<dyn RequestBody> {
             Box::new(View {
                 source: Rc::clone(&self.0),
-                at: 0,
+                at: ChunkPosition::default(),
             })
         })
     }
@@ -55,8 +55,8 @@ impl Replay {
 
 struct View {
     source: Rc<RefCell<Source>>,
-    /// Number of chunks that this view has given.
-    at: usize,
+    /// Behind all that this view has given.
+    at: ChunkPosition,
 }
 
 impl Source {
@@ -72,10 +72,9 @@ impl Source {
 impl RequestBody for View {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let source = &mut *self.source.borrow_mut();
-        let kept = source.chunks.as_ref().and_then(|kept| kept.get(self.at));
-        if let Some(chunk) = kept {
-            self.at += 1;
-            return Poll::Ready(Some(Ok(chunk.clone())));
+        let kept = source.chunks.as_ref();
+        if let Some(chunk) = kept.and_then(|kept| kept.read(&mut self.at)) {
+            return Poll::Ready(Some(Ok(chunk)));
         }
         if source.has_ended {
             return Poll::Ready(None);
@@ -84,7 +83,11 @@ impl RequestBody for View {
         match &polled {
             Some(Ok(chunk)) => {
                 source.keep(chunk);
-                self.at += 1;
+                self.at = source
+                    .chunks
+                    .as_ref()
+                    .map(ChunkQueue::end)
+                    .unwrap_or_default();
             }
             Some(Err(_)) => source.chunks = None,
             None => {
@@ -104,7 +107,7 @@ impl RequestBody for View {
         let given = source
             .chunks
             .as_ref()
-            .is_none_or(|kept| self.at >= kept.len());
+            .is_none_or(|kept| kept.is_end(self.at));
         given && (source.has_ended || source.inner.is_end())
     }
 
@@ -149,6 +152,36 @@ mod tests {
         let mut second = replay.view().unwrap();
         assert!(!second.is_end());
         assert_eq!(read(&mut *second), b"content");
+    }
+
+    /// Content that comes byte by byte.
+    struct Bytes(usize);
+
+    impl RequestBody for Bytes {
+        fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+            let byte = self.0 as u8;
+            Poll::Ready(self.0.checked_sub(1).map(|left| {
+                self.0 = left;
+                Ok(Chunk::from(vec![byte]))
+            }))
+        }
+
+        fn length(&self) -> Option<u64> {
+            None
+        }
+
+        fn is_end(&self) -> bool {
+            self.0 == 0
+        }
+    }
+
+    #[test]
+    fn tiny_pieces_cost_no_more_than_their_bytes() {
+        let replay = Replay::new(Box::new(Bytes(100_000)));
+        let whole = read(&mut *replay.view().unwrap());
+        let count = replay.0.borrow().chunks.as_ref().map(ChunkQueue::count);
+        assert!(count.is_some_and(|count| count <= 100_000 / 4096 + 1));
+        assert!(whole.len() == 100_000 && read(&mut *replay.view().unwrap()) == whole);
     }
 
     #[test]

@@ -11,9 +11,8 @@
 use crate::{failure::Failure, spool::Room};
 use saker_files::{BufferFile, buffer_files::Share};
 use saker_http::Fields;
-use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_pipeline::{BodyError, Chunk, ChunkQueue, RequestBody};
 use std::{
-    collections::VecDeque,
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
@@ -25,7 +24,7 @@ const MEMORY_BYTES_MAX: u64 = 256 << 10;
 const AHEAD_BYTES_MAX: u64 = 16 << 10;
 
 pub struct Collected {
-    chunks: VecDeque<Chunk>,
+    chunks: ChunkQueue,
     file: Option<BufferFile>,
     /// `None`: all of it is here.
     rest: Option<Box<dyn RequestBody>>,
@@ -51,7 +50,7 @@ pub async fn buffer_request(
         .length()
         .filter(|_| buffering == RequestBuffering::Whole);
     let mut collected = Collected {
-        chunks: VecDeque::new(),
+        chunks: ChunkQueue::default(),
         file: None,
         rest: None,
         bytes: 0,
@@ -90,7 +89,7 @@ impl Collected {
     async fn push(&mut self, chunk: Chunk, room: &Room) -> bool {
         self.bytes += chunk.len() as u64;
         if self.bytes <= MEMORY_BYTES_MAX && self.file.is_none() {
-            self.chunks.push_back(chunk.compact());
+            self.chunks.push(chunk);
             return true;
         }
         let make = || {
@@ -113,7 +112,7 @@ impl Collected {
 
 impl RequestBody for Collected {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        if let Some(chunk) = self.chunks.pop_front() {
+        if let Some(chunk) = self.chunks.pop() {
             return Poll::Ready(Some(Ok(chunk)));
         }
         if let Some(file) = &mut self.file {

@@ -24,12 +24,11 @@ use saker_files::{
 };
 use saker_http::Fields;
 use saker_net::clock;
-use saker_pipeline::{BodyError, BodyStream, Chunk, RequestLogContext};
+use saker_pipeline::{BodyError, BodyStream, Chunk, ChunkQueue, RequestLogContext};
 use saker_telemetry::{error_log, message};
 use std::{
     any::Any,
     cell::RefCell,
-    collections::VecDeque,
     future::poll_fn,
     io,
     num::NonZeroU64,
@@ -52,7 +51,7 @@ pub struct Bounds {
 /// Content that is ahead of its reader.
 #[derive(Default)]
 struct Spool {
-    chunks: VecDeque<Chunk>,
+    chunks: ChunkQueue,
     memory_bytes: usize,
     /// Behind what is in memory.
     file: Option<BufferFile>,
@@ -184,16 +183,25 @@ impl Pump {
         }))
     }
 
-    /// Reads ahead until the response is over, or the request's content has all been told where
-    /// `until_told`.
+    /// Reads ahead until the response is over. With `until_told`, also until the request's content
+    /// has all been told, or there is no more room: the rest is told while the response goes out.
     fn poll(&mut self, spool: &mut Spool, cx: &mut Context<'_>, until_told: bool) -> Poll<()> {
         let mut taken = 0;
         loop {
             if spool.is_over() || until_told && self.upstream.has_told_all() {
                 return Poll::Ready(());
             }
-            if !self.has_room(spool, cx) {
-                return Poll::Pending;
+            match self.poll_room(spool, cx) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) if until_told => return Poll::Ready(()),
+                Poll::Ready(false) => {
+                    self.tell(spool, cx);
+                    if spool.is_over() {
+                        continue;
+                    }
+                    return Poll::Pending;
+                }
+                Poll::Pending => return Poll::Pending,
             }
             if taken >= TURN_BYTES_MAX {
                 // A program that is never slower than we are gets no more of the worker than others
@@ -250,22 +258,35 @@ impl Pump {
         }
     }
 
-    /// Room for more; else the upstream has to wait.
-    fn has_room(&mut self, spool: &mut Spool, cx: &Context<'_>) -> bool {
+    /// Tells the request's content on while the response has to wait: its client may not read before
+    /// it has sent everything.
+    fn tell(&mut self, spool: &mut Spool, cx: &mut Context<'_>) {
+        if self.upstream.has_told_all() {
+            return;
+        }
+        match self.upstream.tell(cx) {
+            // Its limit is for the response, which is not read.
+            Ok(()) => self.pause(),
+            Err(failure) => self.take(spool, Err(failure)),
+        }
+    }
+
+    /// True if there is room for more; else the upstream has to wait. Pending: for a moment.
+    fn poll_room(&mut self, spool: &mut Spool, cx: &Context<'_>) -> Poll<bool> {
         if let Some(file) = &mut spool.file {
             file.poll_write(cx);
         }
         if spool.is_abandoned {
-            return true;
+            return Poll::Ready(true);
         }
         let is_full = spool.memory_bytes >= self.bounds.memory_bytes;
         if !is_full && !spool.is_on_disk() {
-            return true;
+            return Poll::Ready(true);
         }
         if self.bounds.disk_bytes > 0 && !spool.is_on_disk() && !self.is_slow() {
             self.upstream.pause_for(cx, SLOW_MS);
             self.is_paused = true;
-            return false;
+            return Poll::Pending;
         }
         let has_room = match self.bounds.disk_bytes {
             0 => !is_full,
@@ -280,7 +301,7 @@ impl Pump {
         if !has_room {
             self.pause();
         }
-        has_room
+        Poll::Ready(has_room)
     }
 
     /// True if the client is slower than the program, not just late for a moment.
@@ -343,12 +364,12 @@ impl Spool {
 
     fn push_memory(&mut self, content: Chunk) {
         self.memory_bytes += content.len();
-        self.chunks.push_back(content.compact());
+        self.chunks.push(content);
     }
 
     /// `Ready(None)`: there is nothing now.
     fn poll_pop(&mut self, cx: &Context<'_>) -> Poll<io::Result<Option<Chunk>>> {
-        if let Some(chunk) = self.chunks.pop_front() {
+        if let Some(chunk) = self.chunks.pop() {
             self.memory_bytes -= chunk.len();
             return Poll::Ready(Ok(Some(chunk)));
         }
@@ -451,7 +472,8 @@ impl RelayedBody {
         self.is_prompt = true;
     }
 
-    /// Reads ahead until the request's content has all been told.
+    /// Reads ahead until the request's content has all been told, or there is no room for more of
+    /// the response.
     pub async fn tell_all(&mut self) {
         if let By::Reader { pump, spool, .. } = &mut self.by {
             poll_fn(|cx| pump.poll(spool, cx, true)).await;
@@ -565,7 +587,7 @@ impl Drop for RelayedBody {
             let mut spool = spool.borrow_mut();
             spool.is_abandoned = true;
             // Without a reader no data is kept, even if the program continues.
-            (spool.chunks, spool.memory_bytes, spool.file) = (VecDeque::new(), 0, None);
+            (spool.chunks, spool.memory_bytes, spool.file) = (ChunkQueue::default(), 0, None);
             spool.wake_writer();
         }
     }

@@ -33,6 +33,14 @@ impl UpstreamExchange {
         }
     }
 
+    /// Tells content without listening. `cx` is woken when more of it may be told.
+    pub fn tell(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        match self {
+            UpstreamExchange::Connection(exchange) => exchange.tell_only(cx),
+            UpstreamExchange::Stream(exchange) => exchange.tell_only(cx),
+        }
+    }
+
     /// From here on early hints are passed on.
     pub fn pass_hints(&mut self, hints: Hints) {
         match self {

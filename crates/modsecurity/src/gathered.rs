@@ -11,9 +11,8 @@ use saker_files::{
     buffer_files::{ClientKey, Share},
 };
 use saker_http::Fields;
-use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_pipeline::{BodyError, Chunk, ChunkQueue, RequestBody};
 use std::{
-    collections::VecDeque,
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
@@ -23,7 +22,7 @@ const MEMORY_BYTES_MAX: u64 = 64 << 10;
 
 pub struct Gathered {
     inner: Box<dyn RequestBody>,
-    memory: VecDeque<Chunk>,
+    memory: ChunkQueue,
     /// Bytes read so far.
     bytes: u64,
     in_memory: u64,
@@ -35,7 +34,7 @@ impl Gathered {
     pub fn new(inner: Box<dyn RequestBody>) -> Gathered {
         Gathered {
             inner,
-            memory: VecDeque::new(),
+            memory: ChunkQueue::default(),
             bytes: 0,
             in_memory: 0,
             file: None,
@@ -64,7 +63,7 @@ impl Gathered {
         let length = chunk.len() as u64;
         self.bytes += length;
         if self.file.is_none() && self.in_memory + length <= MEMORY_BYTES_MAX {
-            self.memory.push_back(chunk);
+            self.memory.push(chunk);
             self.in_memory += length;
             return true;
         }
@@ -82,7 +81,7 @@ impl Gathered {
 
 impl RequestBody for Gathered {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
-        if let Some(chunk) = self.memory.pop_front() {
+        if let Some(chunk) = self.memory.pop() {
             return Poll::Ready(Some(Ok(chunk)));
         }
         if let Some(file) = &mut self.file {
@@ -130,6 +129,7 @@ impl RequestBody for Gathered {
 mod tests {
     use super::*;
     use std::{
+        collections::VecDeque,
         pin::pin,
         task::{Wake, Waker},
         thread,

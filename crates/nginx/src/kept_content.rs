@@ -3,7 +3,7 @@
 //! Called by: `mirror`, whose copies have it, too; `request_body`, for `$request_body`.
 //! Caveat: what is read is held in memory, so each caller has a limit.
 
-use saker_pipeline::{BodyError, Chunk, Exchange, NoBody, RequestBody};
+use saker_pipeline::{BodyError, Chunk, ChunkQueue, Exchange, NoBody, RequestBody};
 use std::{
     collections::VecDeque,
     future::poll_fn,
@@ -18,24 +18,25 @@ pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<VecDeque<Ch
         return None;
     }
     let mut body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-    let (mut chunks, mut bytes) = (VecDeque::new(), 0);
+    let (mut chunks, mut bytes) = (ChunkQueue::default(), 0);
     loop {
         match poll_fn(|cx| body.poll_chunk(cx)).await {
             Some(Ok(chunk)) => {
                 bytes += chunk.len() as u64;
-                chunks.push_back(chunk.compact());
+                chunks.push(chunk);
                 if bytes > bytes_max {
                     break;
                 }
             }
             Some(Err(error)) => {
-                let mut content = Content::of(chunks, Some(body));
+                let mut content = Content::of(chunks.into_chunks(), Some(body));
                 content.failed = Some(error);
                 exchange.body = Box::new(content);
                 return None;
             }
             None => {
                 // Trailers are those of the first.
+                let chunks = chunks.into_chunks();
                 let mut content = Content::of(chunks.clone(), None);
                 content.trailers = body.trailers();
                 exchange.body = Box::new(content);
@@ -43,7 +44,7 @@ pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<VecDeque<Ch
             }
         }
     }
-    let mut content = Content::of(chunks, Some(body));
+    let mut content = Content::of(chunks.into_chunks(), Some(body));
     content.length = length;
     exchange.body = Box::new(content);
     None

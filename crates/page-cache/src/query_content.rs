@@ -8,7 +8,7 @@
 
 use crate::key::HEX;
 use saker_http::{Fields, HeadView, chars::trim_ows};
-use saker_pipeline::{BodyError, Chunk, Exchange, NoBody, RequestBody};
+use saker_pipeline::{BodyError, Chunk, ChunkQueue, Exchange, NoBody, RequestBody};
 use sha2::{Digest, Sha256};
 use std::{
     collections::VecDeque,
@@ -43,13 +43,13 @@ pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<CoveredCont
         return None;
     }
     let mut body = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-    let mut read = QueryContent::default();
+    let (mut read, mut chunks) = (QueryContent::default(), ChunkQueue::default());
     let outcome = loop {
         match poll_fn(|cx| body.poll_chunk(cx)).await {
             None => break Some(()),
             Some(Ok(chunk)) => {
                 read.bytes += chunk.len() as u64;
-                read.chunks.push_back(chunk.compact());
+                chunks.push(chunk);
                 if read.bytes > bytes_max {
                     break None;
                 }
@@ -60,6 +60,7 @@ pub async fn read(exchange: &mut Exchange, bytes_max: u64) -> Option<CoveredCont
             }
         }
     };
+    read.chunks = chunks.into_chunks();
     match outcome {
         Some(()) => read.trailers = body.trailers(),
         None => read.rest = Some(body),

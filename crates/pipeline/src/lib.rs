@@ -14,6 +14,7 @@ pub mod budget;
 mod cached_answer;
 pub mod cached_route;
 pub mod changed_paths;
+pub mod chunk_queue;
 pub mod client;
 pub mod client_address;
 pub mod decision;
@@ -71,6 +72,7 @@ pub use body::{
 pub use budget::{Inner, RequestBudget};
 pub use cached_route::CachedRoute;
 pub use changed_paths::{ChangedPath, ChangedPaths};
+pub use chunk_queue::{ChunkPosition, ChunkQueue};
 pub use client::{Client, Forwarding, PrefaceAddresses};
 pub use decision::{Decision, KeptDecision};
 pub use derived::DerivedSites;

@@ -77,6 +77,13 @@ impl StreamExchange {
         }
     }
 
+    /// Tells content without listening. `cx` is woken when more of it may be told.
+    pub fn tell_only(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        self.tell(cx)?;
+        self.stream.input.borrow_mut().register(cx);
+        Ok(())
+    }
+
     pub fn pause(&self) {
         self.limit.end();
     }

@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::bench::*;
+use saker_pipeline::{BodyError, Chunk, ProxyOptions, RequestBody};
 use std::{
     cell::RefCell,
     io::{Read, Write},
     os::unix::net::UnixStream,
-    sync::mpsc,
+    sync::{Arc, mpsc},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -109,5 +111,47 @@ fn an_upstream_that_goes_in_the_middle_of_a_long_piece() {
             fails: false,
         });
         assert_eq!(answer(&gateway, &mut exchange).await.status.0, 502);
+    });
+}
+
+/// Content that does not come.
+struct Silent;
+
+impl RequestBody for Silent {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        Poll::Pending
+    }
+
+    fn length(&self) -> Option<u64> {
+        Some(100)
+    }
+
+    fn is_end(&self) -> bool {
+        false
+    }
+}
+
+/// A response that there is no room for begins, so that its client is waited for.
+#[test]
+fn a_long_answer_does_not_wait_for_content_that_does_not_come() {
+    const BYTES: usize = 4_000_000;
+    with_gateway(1, |gateway| async move {
+        let backend = script(|mut stream, _| {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.write_all(&text(BYTES));
+            hold(&mut stream);
+        });
+        let upstream = upstream(&backend.path);
+        let mut exchange = exchange("POST", &upstream);
+        exchange.body = Box::new(Silent);
+        if let Some(call) = &mut exchange.upstream.call {
+            call.manner = Arc::new(ProxyOptions {
+                is_unbuffered: true,
+                ..ProxyOptions::default()
+            });
+        }
+        let mut response = answer(&gateway, &mut exchange).await;
+        assert!(content(&mut response).await == Ok(text(BYTES)));
     });
 }

@@ -77,9 +77,14 @@ pub async fn look_up(
             LockOutcome::Bypass => return Found::Ask(fetch),
             LockOutcome::Follower(mut ends) => {
                 let wait = Duration::from_millis(wait_ms(lock));
-                if tokio::time::timeout(wait, ends.changed()).await.is_err() {
-                    fetch.stores = lock.age_ms < lock.timeout_ms;
-                    return Found::Ask(fetch);
+                match tokio::time::timeout(wait, ends.ended(monotonic_ms)).await {
+                    Ok(true) => {}
+                    // The client of the other request is slow.
+                    Ok(false) => return Found::Ask(fetch),
+                    Err(_) => {
+                        fetch.stores = lock.age_ms < lock.timeout_ms;
+                        return Found::Ask(fetch);
+                    }
                 }
             }
         }

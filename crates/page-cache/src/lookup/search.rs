@@ -414,10 +414,8 @@ async fn lock_or_wait(
             exchange.trace("cache", None, || {
                 "waiting for another request that fetches it".into()
             });
-            if tokio::time::timeout(WAIT_MAX, finished.changed())
-                .await
-                .is_err()
-            {
+            let ended = tokio::time::timeout(WAIT_MAX, finished.ended(monotonic_ms)).await;
+            if !ended.unwrap_or(false) {
                 return false;
             }
             request.purge_seq = cache.store.purge_seq();

@@ -99,7 +99,7 @@ pub async fn get(
             cache.count(Metric::PageCacheWaits);
             request.count(Stat::Waits);
             // The one that asks has a limit of its own.
-            let _ = timeout(WAIT_MAX, finished.changed()).await;
+            let _ = timeout(WAIT_MAX, finished.ended(monotonic_ms)).await;
             request.purge_seq = cache.store.purge_seq();
             PeerStep::Again
         }

@@ -23,6 +23,7 @@ mod cache_poisoning;
 mod client_certificates;
 mod clients_apart;
 mod document_recursion;
+mod early_answers;
 mod effective_host;
 mod field_names;
 mod form_sessions;

@@ -91,7 +91,7 @@ fn on_disk(pid: u32) -> u64 {
     unnamed.map(|found| found.blocks() * 512).sum()
 }
 
-fn metric(state_dir: &Path, name: &str) -> u64 {
+pub fn metric(state_dir: &Path, name: &str) -> u64 {
     let answer = crate::operate::ask(state_dir, "metrics").unwrap();
     let text = answer["metrics"]
         .as_str()

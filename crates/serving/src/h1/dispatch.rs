@@ -94,10 +94,8 @@ impl Connection {
             && may_stay
             && stays_alive
             && state.borrow().is_cheap_to_drain(DRAIN_BYTES_MAX);
-        if !exchange.limits.reflects_content {
-            let limit = phases::body_bytes_max(exchange, &services);
-            state.borrow_mut().limit(drain_bytes_max(limit));
-        }
+        let rest_bytes_max = (!exchange.limits.reflects_content)
+            .then(|| drain_bytes_max(phases::body_bytes_max(exchange, &services)));
         let terms = ReplyTerms {
             stays,
             began_ns,
@@ -110,6 +108,9 @@ impl Connection {
         self.unseen_input = true;
         let then = self.send_rest(reply, &mut busy).await;
         let then = ended(then, refused);
+        if let Some(bytes_max) = rest_bytes_max {
+            state.borrow_mut().limit(bytes_max);
+        }
         let next = self.after(then, &state, unread.as_deref()).await;
         BodyState::recycle(state);
         next
@@ -267,7 +268,7 @@ impl Connection {
         Http1Body {
             io: Rc::clone(&self.io),
             worker: Rc::clone(&self.session.worker),
-            deadline: Rc::clone(&self.deadline),
+            deadline: None,
             state: Rc::clone(state),
             time: BodyTime::new(limits),
             accounts: self.session.accounts().clone(),
@@ -291,6 +292,10 @@ impl Connection {
             Then::Continue => {}
         }
         let view = head.filter(|_| left).map(RequestHead::view)?;
+        if Rc::strong_count(state) > 1 {
+            // An upstream that goes on without its client may not lose parts of it.
+            return Some(Step::Close(Cause::Unread));
+        }
         let services = self.session.worker.services();
         let limits = self.session.content_limits(&services.generation, view);
         let mut body = self.body(state, limits);

@@ -348,6 +348,7 @@ fn send_later(
         },
         log,
         abort: AbortWatch::Never,
+        incoming: None,
         pace: hit.pace,
         _busy: Some(Busy::begin(session, view)),
     })

@@ -11,7 +11,7 @@ use super::{
     inbound::INLINE_BYTES_MAX,
     outgoing::Outgoing,
     request_body::BodyState,
-    step::{AbortWatch, Sending, Then, TunnelStart},
+    step::{AbortWatch, Incoming, Sending, Then, TunnelStart},
 };
 use crate::request::{Cause, Direction, Facts, Pace, Pending, log, response_head};
 use saker_http::{Method, Status, Version};
@@ -59,6 +59,7 @@ struct Encoded {
     pace: Option<Box<Pace>>,
     abort: AbortWatch,
     log: Option<Pending>,
+    incoming: Option<Incoming>,
 }
 
 impl Encoded {
@@ -83,6 +84,7 @@ impl Encoded {
             log: self.log,
             pace: self.pace,
             abort: self.abort,
+            incoming: self.incoming,
             _busy: None,
         })
     }
@@ -106,7 +108,7 @@ impl Connection {
         exchange: &Exchange,
         response: Response,
         terms: ReplyTerms,
-        state: &RefCell<BodyState>,
+        state: &Rc<RefCell<BodyState>>,
     ) -> Reply {
         let worker = Rc::clone(&self.session.worker);
         let mut out = std::mem::take(&mut worker.buffers.borrow_mut().out);
@@ -116,6 +118,8 @@ impl Connection {
         // What follows the end of the request may be its content, which has a reader of its own.
         if !state.borrow().is_end() {
             encoded.abort = AbortWatch::Never;
+            encoded.incoming = Some(Incoming::new(state));
+            state.borrow_mut().begin_response();
         }
         if let Some(log) = &encoded.log {
             log.received(state.borrow().received());
@@ -240,6 +244,7 @@ impl Connection {
             pace,
             abort: abort_watch(exchange),
             log,
+            incoming: None,
         }
     }
 

@@ -144,6 +144,11 @@ impl BodyState {
         self.bytes_max > 0 && self.received.saturating_add(announced) > self.bytes_max
     }
 
+    /// The response begins: nothing else may be said to the client any more.
+    pub fn begin_response(&mut self) {
+        self.awaits_continue = false;
+    }
+
     /// Bytes of content so far.
     pub fn received(&self) -> u64 {
         self.received
@@ -183,7 +188,9 @@ fn chunk_limits(limits: &RequestLimits) -> ChunkLimits {
 pub struct Http1Body {
     pub io: Rc<RefCell<Io>>,
     pub worker: Rc<Worker>,
-    pub deadline: Rc<Deadline>,
+    /// Made when the client is first waited for. Not the connection's: the response may be on its
+    /// way at the same time, with a limit of its own.
+    pub deadline: Option<Rc<Deadline>>,
     pub state: Rc<RefCell<BodyState>>,
     pub time: BodyTime,
     pub accounts: Accounts,
@@ -198,24 +205,27 @@ impl RequestBody for Http1Body {
         let polled = self.poll_next(cx, &mut state);
         match polled {
             Poll::Pending if state.held => {
-                self.deadline.disarm();
+                self.disarm();
                 Poll::Pending
             }
             Poll::Pending => {
-                if self.deadline.is_over() {
+                let deadline = self
+                    .deadline
+                    .get_or_insert_with(|| self.worker.deadlines.add());
+                if deadline.is_over() {
                     error_log::log(&message::BODY_TIMEOUT, format_args!(""));
                     state.failed = Some(BodyError::TimedOut);
                     return Poll::Ready(Some(Err(BodyError::TimedOut)));
                 }
-                self.deadline.arm_once(
+                deadline.arm_once(
                     self.time
                         .due_ms(saker_net::clock::turn_ms(), state.received),
                 );
-                self.deadline.register(cx);
+                deadline.register(cx);
                 Poll::Pending
             }
             Poll::Ready(result) => {
-                self.deadline.disarm();
+                self.disarm();
                 if let Err(error) = &result {
                     state.failed = Some(*error);
                 }
@@ -245,7 +255,21 @@ impl RequestBody for Http1Body {
     }
 }
 
+impl Drop for Http1Body {
+    fn drop(&mut self) {
+        if let Some(deadline) = self.deadline.take() {
+            self.worker.deadlines.remove(&deadline);
+        }
+    }
+}
+
 impl Http1Body {
+    fn disarm(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.disarm();
+        }
+    }
+
     fn poll_next(
         &self,
         cx: &mut Context<'_>,

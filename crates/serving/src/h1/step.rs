@@ -2,7 +2,7 @@
 //!
 //! Called by: everything in this module; the types own the data of their state.
 
-use super::outgoing::Outgoing;
+use super::{outgoing::Outgoing, request_body::BodyState};
 use crate::{
     h2::Beginning,
     request::{Busy, Cause, Pace, Pending, Session},
@@ -12,7 +12,10 @@ use saker_http1::BodyFraming;
 use saker_pipeline::{Body, ClientAbort, Decision, Tunnel};
 use saker_rate_limits::Admission;
 use saker_telemetry::access_log::ConnectionStatus;
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 /// A request to dispatch.
 pub struct DispatchRequest {
@@ -57,6 +60,36 @@ impl AbortWatch {
     }
 }
 
+/// Content of a request that is received while the response to it is sent.
+pub struct Incoming {
+    state: Rc<RefCell<BodyState>>,
+    seen_bytes: u64,
+}
+
+impl Incoming {
+    pub fn new(state: &Rc<RefCell<BodyState>>) -> Incoming {
+        Incoming {
+            state: Rc::clone(state),
+            seen_bytes: state.borrow().received(),
+        }
+    }
+
+    /// True if any has come since the last call.
+    pub fn has_come(&mut self) -> bool {
+        let bytes = self.state.borrow().received();
+        std::mem::replace(&mut self.seen_bytes, bytes) < bytes
+    }
+
+    /// Records for the log what has come since the response began.
+    pub fn note(&self, log: &Pending) {
+        let mut state = self.state.borrow_mut();
+        log.received(state.received());
+        if let Some(trailers) = state.take_trailers_to_log() {
+            log.request_trailers(Some(trailers));
+        }
+    }
+}
+
 /// A response being sent, and the next step.
 pub struct Sending {
     pub outgoing: Outgoing,
@@ -66,6 +99,8 @@ pub struct Sending {
     /// Tells whether the end of the client's stream ends the response where its source is waited
     /// for.
     pub abort: AbortWatch,
+    /// Content of the request that may still be told while the response goes out.
+    pub incoming: Option<Incoming>,
     /// Set where the request was not dispatched.
     pub _busy: Option<Busy>,
 }
@@ -78,6 +113,7 @@ impl Sending {
             log: None,
             pace: None,
             abort: AbortWatch::Never,
+            incoming: None,
             _busy: None,
         })
     }

@@ -10,7 +10,7 @@ use super::{
     idle::{FIRST_REQUEST_MS, WITH_TASK_MS},
     inbound::{self, Next},
     outgoing::SendError,
-    step::{Sending, Step, Then},
+    step::{Incoming, Sending, Step, Then},
 };
 use crate::{
     buffers::Buffers,
@@ -322,6 +322,9 @@ impl Connection {
             } else {
                 status
             };
+            if let Some(incoming) = &sending.incoming {
+                incoming.note(&log);
+            }
             log.response_trailers(sending.outgoing.take_trailers());
             // The number in nginx's logs has the framing of chunks in it.
             let body_bytes = match error_log::speaks_nginx() {
@@ -381,7 +384,11 @@ impl Connection {
                     }
                     return Poll::Pending;
                 }
-                Poll::Pending => return self.wait_to_send(cx, progress),
+                Poll::Pending => {
+                    // A client that is still sending may read when it is done with that.
+                    let has_come = sending.incoming.as_mut().is_some_and(Incoming::has_come);
+                    return self.wait_to_send(cx, progress || has_come);
+                }
             }
         }
     }

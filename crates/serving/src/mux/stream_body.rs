@@ -46,7 +46,7 @@ impl RequestBody for StreamBody {
         if let Some(error) = upload.failed {
             return Poll::Ready(Some(Err(error)));
         }
-        if let Some(chunk) = upload.chunks.pop_front() {
+        if let Some(chunk) = upload.chunks.pop() {
             self.sleep = None;
             self.received += chunk.len() as u64;
             upload.owed += chunk.len();
@@ -105,5 +105,14 @@ impl RequestBody for StreamBody {
 
     fn limit(&mut self, bytes_max: u64) {
         self.upload.borrow_mut().limit(bytes_max);
+    }
+}
+
+impl Drop for StreamBody {
+    fn drop(&mut self) {
+        // The stream outlives it, and its client chooses for how long.
+        if let Ok(mut upload) = self.upload.try_borrow_mut() {
+            upload.stop_keeping();
+        }
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Called by: the connection, which fills it; `stream_body`, which reads it.
 //! Caveat: windows are opened as the handler reads, so a slow handler slows its client, and the
-//! content held here is bounded by the stream's window. `100 Continue` is sent on the first read
-//! (RFC 9110 section 10.1.1).
+//! content held here is bounded by the stream's window; without a reader, nothing is held.
+//! `100 Continue` is sent on the first read (RFC 9110 section 10.1.1).
 
 use saker_http::{Fields, HeadView, fields::known_name};
 use saker_http1::is_forbidden_trailer;
-use saker_pipeline::{BodyError, Chunk};
-use std::{collections::VecDeque, task::Waker};
+use saker_pipeline::{BodyError, ChunkQueue};
+use std::task::Waker;
 
 /// Unread request content that is still accepted after the response; the machine accepts most of a
 /// window.
@@ -19,7 +19,7 @@ const UNREAD_BYTES_MAX: usize = 64 << 10;
 
 /// Both sides of it.
 pub struct Upload {
-    pub(super) chunks: VecDeque<Chunk>,
+    pub(super) chunks: ChunkQueue,
     pub(super) declared: Option<u64>,
     pub received: u64,
     /// Received and not read yet.
@@ -34,6 +34,8 @@ pub struct Upload {
     pub continue_due: bool,
     pub(super) expects_continue: bool,
     pub(super) reader: Option<Waker>,
+    /// No reader is left: content counts, and is not kept.
+    pub(super) is_unwanted: bool,
     pub(super) trailers: Option<Fields>,
     /// A copy for the log, because a reader takes the original.
     pub trailers_to_log: Option<Fields>,
@@ -43,7 +45,7 @@ impl Upload {
     pub fn new(declared: Option<u64>, bytes_max: u64, expects_continue: bool) -> Upload {
         let (received, ended, failed, owed) = (0, false, None, 0);
         let (chunks, continue_due, reader, trailers, trailers_to_log) =
-            (VecDeque::new(), false, None, None, None);
+            (ChunkQueue::default(), false, None, None, None);
         Upload {
             chunks,
             declared,
@@ -56,6 +58,7 @@ impl Upload {
             continue_due,
             expects_continue,
             reader,
+            is_unwanted: false,
             trailers,
             trailers_to_log,
         }
@@ -72,13 +75,20 @@ impl Upload {
             self.owed += flow_bytes;
         } else {
             self.owed += flow_bytes - data.len();
-            if !data.is_empty() {
-                self.unread_bytes += data.len();
-                self.chunks.push_back(Chunk::from(data.to_vec()));
+            self.unread_bytes += data.len();
+            if !self.is_unwanted {
+                self.chunks.push_bytes(data);
             }
         }
         self.ended |= end;
         self.wake();
+    }
+
+    /// Drops unread content, and what follows. Its window is given back with the stream: the client
+    /// is to take the response, not to send more.
+    pub(super) fn stop_keeping(&mut self) {
+        self.is_unwanted = true;
+        self.chunks.clear();
     }
 
     /// Bounds the whole. More of it may be here than that, even all of it.
@@ -153,5 +163,32 @@ impl Upload {
         if let Some(reader) = self.reader.take() {
             reader.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiny_pieces_cost_no_more_than_their_bytes() {
+        let mut upload = Upload::new(None, 0, false);
+        (0..100_000).for_each(|_| upload.push(b"x", 1, false));
+        assert!(upload.chunks.count() <= 100_000 / 4096 + 1);
+        assert_eq!(
+            (upload.chunks.bytes(), upload.unread_bytes),
+            (100_000, 100_000)
+        );
+    }
+
+    #[test]
+    fn nothing_is_kept_without_a_reader() {
+        let mut upload = Upload::new(None, 0, false);
+        upload.push(b"before", 6, false);
+        upload.stop_keeping();
+        upload.push(b"behind", 7, false);
+        assert!(upload.chunks.is_empty() && upload.is_read() == upload.has_ended());
+        assert_eq!(upload.received, 12);
+        assert_eq!(upload.abandon(), 13, "the window of all");
     }
 }
