@@ -262,8 +262,8 @@ async fn internal_page(
         // The page's environment is made of the request's.
         exchange.depends_on_environment();
         exchange.depends_on_exchange(&mut inner);
-        if inner.cache.cached_route.is_none() {
-            // It is generated.
+        if inner.cache.cached_route.is_none() || inner.access.has_client_target {
+            // It is generated, or its route has rules that the route of the request has not.
             exchange.depends_on_request();
         }
     }
@@ -500,5 +500,18 @@ pub fn sentence(status: Status) -> &'static str {
         503 => "The server can't answer right now. Please try again later.",
         500..=599 => "Something went wrong on the server.",
         _ => "The request could not be fulfilled.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_informational_status_is_final() {
+        for (status, expected) in [(100, false), (101, false), (103, false), (200, true)] {
+            let response = Response::new(Status(status));
+            assert_eq!(is_final(&response), expected, "{status}");
+        }
     }
 }
