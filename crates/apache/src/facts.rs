@@ -278,7 +278,7 @@ impl Facts for RequestFacts<'_> {
 
     fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let name = std::str::from_utf8(name).ok()?;
-        request_conditions::joined(self.exchange.head.view(), name)
+        request_conditions::joined_by_commas(self.exchange.head.view(), name)
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {

@@ -546,6 +546,14 @@ impl Forwarder for Gateway {
     ) -> LocalFuture<'a, Handled> {
         exchange.depends_on_request();
         exchange.upstream.is_replaced = false;
+        if call.names.leads_out {
+            exchange.trace("content", None, || {
+                "dot segments behind the prefix that is replaced: not forwarded".into()
+            });
+            return Box::pin(std::future::ready(Handled::Answered(Response::new(
+                Status::NOT_FOUND,
+            ))));
+        }
         if exchange.log.trace.is_some() {
             explain(exchange, &call);
             return Box::pin(std::future::ready(Handled::Answered(Response::new(

@@ -88,6 +88,7 @@ pub fn call(
         names: CallNames {
             public_prefix: paths.public_prefix,
             added_prefix: paths.added_prefix,
+            leads_out: paths.leads_out,
             ..CallNames::default()
         },
     })

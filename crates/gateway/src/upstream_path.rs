@@ -7,7 +7,8 @@
 //!
 //! Called by: `native`.
 //! Caveat: a path with dot segments is forwarded as the rules have read it, decoded and normalized,
-//! where a prefix changes: otherwise it could lead out of the new prefix.
+//! where a prefix changes: otherwise it could lead out of the new prefix. If such segments come to
+//! be where the prefix is cut off (`/b*` and `/b../x`), the path is not forwarded.
 
 use saker_config::model::{Member, PathPattern, Proxy, Route};
 use saker_http::{escape, path};
@@ -22,6 +23,8 @@ pub struct UpstreamPath {
     /// The removed part, decoded, without a trailing slash.
     pub public_prefix: Box<str>,
     pub added_prefix: Box<str>,
+    /// The path has segments that may be read as `.` or `..`: it could lead out of the new prefix.
+    pub leads_out: bool,
 }
 
 /// Returns the path for the upstream of `proxy`.
@@ -58,12 +61,13 @@ pub fn of(exchange: &Exchange, route: &Route, proxy: &Proxy) -> UpstreamPath {
     }
     path.extend_from_slice(&rest);
     UpstreamPath {
-        path,
         public_prefix: match is_stripped {
             true => strip.trim_end_matches('/').into(),
             false => "".into(),
         },
         added_prefix: added.into(),
+        leads_out: path::may_have_dot_segments(&path),
+        path,
     }
 }
 

@@ -148,6 +148,20 @@ pub fn has_encoded_slash(raw: &[u8]) -> bool {
     })
 }
 
+/// Like [`has_dot_segments`], but a segment may have parameters (`..;x`), which servers of Java
+/// applications drop before they remove dot segments.
+pub fn may_have_dot_segments(raw: &[u8]) -> bool {
+    let is_dots = |segment: &[u8]| {
+        let name = segment.split(|byte| *byte == b';').next();
+        matches!(name, Some(b"." | b".."))
+    };
+    let has_dots = |path: &[u8]| path.split(|byte| *byte == b'/').any(is_dots);
+    if memchr::memchr2(b'%', 0, raw).is_none() {
+        return has_dots(raw);
+    }
+    decode_whole(raw, EncodedSlashes::Decode).map_or(true, |decoded| has_dots(&decoded))
+}
+
 fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathError> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter();

@@ -34,6 +34,19 @@ pub struct ZoneUse {
 }
 
 impl Reading<'_> {
+    /// Returns the status that a configuration answers with: 500 for an informational one, which
+    /// ends no request (RFC 9110 section 15.2). The client would take the next response for this
+    /// one's, and a proxy in front of the server would relay bytes blindly.
+    pub fn final_status(&mut self, status: u16, directive: &Directive) -> u16 {
+        if !(100..200).contains(&status) {
+            return status;
+        }
+        let message =
+            format!("{status} is informational and can't be the answer to a request: 500 is sent");
+        self.report.warn(directive, message, None);
+        500
+    }
+
     /// Compiles a text with variables.
     ///
     /// # Errors

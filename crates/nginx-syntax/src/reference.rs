@@ -86,6 +86,8 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - Files of an `access_log` with variables in its path stay below the directory before the first
   variable, links included, and are opened with the rights of the server's user. At most 4,096 of them
   are made between two starts.
+- `return`, `error_page`, and `try_files` with a status below 200 are answered with 500: nginx sends it as the
+  response, which ends nothing, so that a client takes the next response for this one's.
 - Lines of a request's head may end with a bare LF, and empty lines may stand before it. If lines of one
   head end in different ways, it has no content, and ends its connection.
 - The directory of `client_body_temp_path` is made at the start, and belongs to the server's user. Files of requests whose content did not come whole are removed.

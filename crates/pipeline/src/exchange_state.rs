@@ -258,6 +258,9 @@ pub struct AccessState {
     /// In the request for an error document: a file below the document root names the page, so it is
     /// for those clients alone who may ask for it themselves.
     pub is_named_by_file: bool,
+    /// In the request for an error document: the route of the page gets the client's path and query,
+    /// so all rules hold for it as for a request of the client.
+    pub has_client_target: bool,
     /// The inspection by ModSecurity rules, once started.
     pub inspection: Option<Rc<dyn Inspection>>,
 }

@@ -50,10 +50,12 @@ impl Exchange {
         }
     }
 
-    /// Returns true in the request for an error document that the configuration names: every client
-    /// may see it, whatever its route demands.
+    /// Returns true in the request for an error document that every client may see, whatever its
+    /// route demands: the configuration names a fixed page.
     pub fn is_page_for_all(&self) -> bool {
-        self.log.stands_in_for.is_some() && !self.access.is_named_by_file
+        let access = &self.access;
+        let is_guarded = access.is_named_by_file || access.has_client_target;
+        self.log.stands_in_for.is_some() && !is_guarded
     }
 
     /// Returns true if a limit of the budget is exceeded, which is logged once.

@@ -155,14 +155,25 @@ fn lines_of<'h>(head: HeadView<'h>, name: &str) -> impl Iterator<Item = &'h [u8]
         .map(|field| field.1)
 }
 
-/// Returns the values of a field, joined by `, `.
+/// Returns the values of a field, joined by `, `, and those of cookies by `; ` (RFC 9113 section
+/// 8.2.3), so that each of them is seen.
 pub fn joined<'h>(head: HeadView<'h>, name: &str) -> Option<Cow<'h, [u8]>> {
+    let is_cookie = name.eq_ignore_ascii_case("cookie");
+    joined_by(head, name, if is_cookie { b"; " } else { b", " })
+}
+
+/// Returns the values of a field, joined by `, ` whatever the field is: Apache's reading.
+pub fn joined_by_commas<'h>(head: HeadView<'h>, name: &str) -> Option<Cow<'h, [u8]>> {
+    joined_by(head, name, b", ")
+}
+
+fn joined_by<'h>(head: HeadView<'h>, name: &str, separator: &[u8]) -> Option<Cow<'h, [u8]>> {
     let mut lines = lines_of(head, name);
     let first = lines.next()?;
     let rest: Vec<&[u8]> = lines.collect();
     Some(match rest.is_empty() {
         true => Cow::Borrowed(first),
-        false => Cow::Owned([&[first], rest.as_slice()].concat().join(&b", "[..])),
+        false => Cow::Owned([&[first], rest.as_slice()].concat().join(separator)),
     })
 }
 
@@ -209,6 +220,12 @@ impl PartCondition {
                 text: None,
                 address,
             });
+        }
+        // Front ends join several lines of cookies in different ways.
+        if self.known == Some(KnownField::Cookie)
+            && request.head.known_count(KnownField::Cookie) > 1
+        {
+            return false;
         }
         MADE.with_borrow_mut(|made| {
             made.clear();

@@ -43,8 +43,31 @@ pub async fn answer(exchange: &mut Exchange, services: &Services) -> Response {
         drop_content(&mut response);
     }
     finish(exchange, services, &mut response).await;
+    if !is_final(&response) {
+        response = not_final(exchange, services);
+    }
     cached_answer::keep(exchange, &response);
     response
+}
+
+/// Returns true if a response can be the last one of a request (RFC 9110 section 15.2): no
+/// informational one is, but for 101 with what the connection becomes. The client would take the
+/// next response for this one's, and a proxy in front of the server would relay bytes blindly.
+fn is_final(response: &Response) -> bool {
+    let is_switch = || response.status == Status::SWITCHING_PROTOCOLS && response.tunnel.is_some();
+    response.status.0 >= 200 || is_switch()
+}
+
+/// Returns the error in place of a response that is none, and drops all that was kept of it.
+#[cold]
+fn not_final(exchange: &mut Exchange, services: &Services) -> Response {
+    exchange.cache.cached_route = None;
+    exchange.cache.keeps_answer = false;
+    own_page(
+        exchange,
+        services,
+        Response::new(Status::INTERNAL_SERVER_ERROR),
+    )
 }
 
 /// Answers a request whose content turned out to be at fault, in place of the response to it.
@@ -60,6 +83,9 @@ pub async fn refuse(exchange: &mut Exchange, services: &Services, status: Status
         response = Box::pin(dressed(exchange, services, response)).await;
     }
     finish(exchange, services, &mut response).await;
+    if !is_final(&response) {
+        response = not_final(exchange, services);
+    }
     response
 }
 
@@ -179,14 +205,20 @@ fn request_for_page(
     match page {
         ErrorPage::Route(name) => {
             let routes = &exchange.routing.site.routes;
-            let route = routes.named(name)?;
-            let own = match &routes.get(route)?.action {
+            let named = routes.named(name)?;
+            let route = routes.get(named)?;
+            let own = match &route.action {
                 Action::Respond { status, .. } => Some(*status),
                 _ => None,
             };
-            let (path, query) = (exchange.path.clone(), exchange.query.clone());
+            let is_fixed = route.is_fixed_page();
+            // The target of a rewrite may be a program, which nothing keeps from the client's query.
+            let has_query = !is_fixed || route.rewrite.is_none();
+            let query = exchange.query.clone().filter(|_| has_query);
+            let path = exchange.path.clone();
             let mut inner = page_exchange(exchange, path, query);
-            inner.routing.named_route = Some(route);
+            inner.routing.named_route = Some(named);
+            inner.access.has_client_target = !is_fixed;
             Some((inner, own))
         }
         ErrorPage::Path(path) => {
@@ -230,8 +262,8 @@ async fn internal_page(
         // The page's environment is made of the request's.
         exchange.depends_on_environment();
         exchange.depends_on_exchange(&mut inner);
-        if inner.cache.cached_route.is_none() {
-            // It is generated.
+        if inner.cache.cached_route.is_none() || inner.access.has_client_target {
+            // It is generated, or its route has rules that the route of the request has not.
             exchange.depends_on_request();
         }
     }
@@ -468,5 +500,18 @@ pub fn sentence(status: Status) -> &'static str {
         503 => "The server can't answer right now. Please try again later.",
         500..=599 => "Something went wrong on the server.",
         _ => "The request could not be fulfilled.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_informational_status_is_final() {
+        for (status, expected) in [(100, false), (101, false), (103, false), (200, true)] {
+            let response = Response::new(Status(status));
+            assert_eq!(is_final(&response), expected, "{status}");
+        }
     }
 }

@@ -32,6 +32,9 @@ pub struct CallNames {
     /// behind the path of its URL; without trailing slashes. Native proxy routes only.
     pub public_prefix: Box<str>,
     pub added_prefix: Box<str>,
+    /// Dot segments came to be where the public prefix was cut off: such a path could lead out of
+    /// the path of the upstream's URL, and is not forwarded.
+    pub leads_out: bool,
 }
 
 impl UpstreamRequest {

@@ -55,6 +55,8 @@ pub(crate) struct Flags {
     /// Status of redirects, or with `status_only` on its own.
     pub status: u16,
     pub status_only: bool,
+    /// The rule names an informational status, which its answer does not get.
+    pub is_interim: bool,
     /// `-`, `[F]`, `[G]`, `[R=404]`.
     pub no_substitution: bool,
     pub skip: usize,
@@ -192,12 +194,16 @@ impl Flags {
                 let known = u16::try_from(number)
                     .ok()
                     .filter(|status| is_known(*status));
-                known.ok_or_else(|| {
+                let status = known.ok_or_else(|| {
                     error(format!(
                         "invalid HTTP response code '{}' for flag 'R'",
                         lossy(value)
                     ))
-                })?
+                })?;
+                // RFC 9110 section 15.2: none of these ends a request, so the client would take
+                // the next response for this one's.
+                self.is_interim = status < 200;
+                if self.is_interim { 500 } else { status }
             }
             // httpd takes any word for no status at all, which ends as a 302.
             _ => 0,
@@ -317,6 +323,15 @@ mod tests {
             flags("dwhatever").skip == 0,
             "httpd takes any word with this letter"
         );
+    }
+
+    #[test]
+    fn no_informational_status_is_an_answer() {
+        for status in 100..=103 {
+            let flags = flags(&format!("R={status}"));
+            assert!(flags.status == 500 && flags.status_only && flags.is_interim);
+        }
+        assert!(!flags("R=200").is_interim && flags("R=200").status == 200);
     }
 
     #[test]

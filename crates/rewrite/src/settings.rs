@@ -150,13 +150,17 @@ impl Settings {
     }
 
     /// RewriteRule, with everything that follows its name on the line.
-    pub fn add_rule(&mut self, line: &[u8]) -> Result<(), DirectiveError> {
+    pub fn add_rule(&mut self, line: &[u8]) -> Result<Notice, DirectiveError> {
         self.touched = true;
         let conditions = std::mem::take(&mut self.conditions);
         let mut rule = Rule::compile(line, conditions)?;
         rule.line.clone_from(&self.line);
+        let is_interim = rule.flags.is_interim;
         self.rules.push(Arc::new(rule));
-        Ok(())
+        Ok(is_interim.then(|| {
+            "RewriteRule: an informational status can't be the answer to a request: 500 is sent"
+                .to_owned()
+        }))
     }
 
     /// RewriteMap. Says which file must exist.
@@ -263,7 +267,8 @@ mod tests {
         rules.iter().for_each(|name| {
             settings
                 .add_rule(format!("{name} -").as_bytes())
-                .expect("a rule")
+                .map(drop)
+                .expect("a rule");
         });
         settings
     }

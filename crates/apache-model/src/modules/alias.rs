@@ -510,9 +510,20 @@ fn status(word: &str) -> Option<u16> {
     }
 }
 
-/// A status that Apache has no line for is answered with 500.
-fn answered_as(status: u16) -> u16 {
-    if is_known_status(status) { status } else { 500 }
+/// A status that Apache has no line for is answered with 500. So is an informational one, which
+/// ends no request (RFC 9110 section 15.2): the client would take the next response for this one's.
+fn answered_as(status: u16, node: &Node, reading: &mut Reading<'_>) -> u16 {
+    match status {
+        100..=199 => {
+            let message = format!(
+                "{status} is informational and can't be the answer to a request: 500 is sent"
+            );
+            reading.warn(node, message);
+            500
+        }
+        _ if is_known_status(status) => status,
+        _ => 500,
+    }
 }
 
 fn add_redirect(
@@ -554,7 +565,7 @@ fn add_redirect(
         from,
         to,
         expression,
-        status: answered_as(status),
+        status: answered_as(status, node, reading),
     });
     Ok(())
 }
@@ -562,7 +573,7 @@ fn add_redirect(
 fn add_redirect_by_pattern(
     node: &Node,
     alias: &mut Alias,
-    _: &mut Reading<'_>,
+    reading: &mut Reading<'_>,
 ) -> Result<(), String> {
     let words = node.arguments();
     let named = words
@@ -584,7 +595,7 @@ fn add_redirect_by_pattern(
         from: From::Pattern(compile(pattern)?),
         to: to.map(|to| to.as_slice().into()),
         expression: None,
-        status: answered_as(code),
+        status: answered_as(code, node, reading),
     };
     alias.redirects.push(redirect);
     Ok(())

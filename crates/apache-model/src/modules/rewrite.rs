@@ -131,9 +131,13 @@ fn line_of(node: &Node) -> SourceLine {
 fn add_rule(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Result<(), String> {
     let settings = rewrite.of_place(reading);
     settings.set_line(line_of(node));
-    settings
+    let notice = settings
         .add_rule(node.argument_text())
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    notice
+        .into_iter()
+        .for_each(|notice| reading.warn(node, notice));
+    Ok(())
 }
 
 fn add_map(node: &Node, rewrite: &mut Rewrite, reading: &mut Reading<'_>) -> Result<(), String> {

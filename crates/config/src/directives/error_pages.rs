@@ -32,8 +32,8 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     default: Some("{}"),
     example: Some("{ 404 = \"/404.html\", 5xx = \"text:Please come back later.\" }"),
     summary: "Error documents by status or class (`4xx`, `5xx`; a status takes precedence over its \
-              class): a path of the site, `@` and the name of a route, `text:` and a text (HTML if it starts with `<`), or a \
-              URL to redirect to.",
+              class): a path of the site, `@` and the name of a route (whose rules hold if it gets the \
+              client's path), `text:` and a text (HTML if it starts with `<`), or a URL to redirect to.",
     apache: Some("ErrorDocument"),
     aliases: &["error_page", "handle_errors"],
     set: merge,

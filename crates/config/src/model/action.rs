@@ -56,6 +56,30 @@ pub enum Rewrite {
     },
 }
 
+impl Rewrite {
+    /// Returns true if the new path and query are the same for all requests.
+    pub fn is_constant(&self) -> bool {
+        let is_constant = |path: &Template| path.constant().is_some();
+        let is_fixed = |target: &RewriteTarget| {
+            is_constant(&target.path) && target.query.as_ref().is_none_or(is_constant)
+        };
+        match self {
+            Rewrite::To(target) => is_fixed(target),
+            Rewrite::TryFiles {
+                candidates,
+                fallback,
+            } => {
+                candidates.iter().all(|one| is_constant(&one.path))
+                    && match fallback {
+                        Fallback::Status(_) => true,
+                        Fallback::Target(target) => is_fixed(target),
+                        Fallback::Route(_) => false,
+                    }
+            }
+        }
+    }
+}
+
 /// Target of an internal redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RewriteTarget {

@@ -61,6 +61,16 @@ impl Route {
             origin,
         }
     }
+
+    /// Returns true if neither path nor query of the request choose what answers: as an error page,
+    /// the route is one for every client.
+    pub fn is_fixed_page(&self) -> bool {
+        match (&self.action, self.rewrite.as_deref()) {
+            (Action::Respond { .. } | Action::Redirect(_) | Action::Deny, None) => true,
+            (Action::Files, Some(rewrite)) => rewrite.is_constant(),
+            (_, Some(_)) | (Action::Files | Action::Proxy(_), None) => false,
+        }
+    }
 }
 
 /// Routes in the order of the file. The first match wins.

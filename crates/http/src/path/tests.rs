@@ -147,6 +147,13 @@ fn dot_segments_in_every_spelling() {
         ("/a%2Fb%", true),
     ] {
         assert_eq!(has_dot_segments(raw.as_bytes()), expected, "{raw}");
+        assert_eq!(may_have_dot_segments(raw.as_bytes()), expected, "{raw}");
+    }
+    for raw in ["/..;/x", "/a/.;b", "/a/%2e.;b/c", "/..%3Bx/", "/a%2F..;x"] {
+        assert!(may_have_dot_segments(raw.as_bytes()), "{raw}");
+    }
+    for raw in ["/a..;/x", "/a;../b", "/...;x"] {
+        assert!(!may_have_dot_segments(raw.as_bytes()), "{raw}");
     }
 }
 

@@ -233,13 +233,14 @@ pub const SETTERS: Setters<CoreConf> = &[
             .map(|text| reading.text(text))
             .collect();
         let fallback = match d.argument(last).strip_prefix('=') {
-            Some(status) => Fallback::Status(
-                status
+            Some(status) => {
+                let status = status
                     .parse()
                     .ok()
                     .filter(|status| *status < 1000)
-                    .ok_or_else(|| format!("invalid code \"{status}\""))?,
-            ),
+                    .ok_or_else(|| format!("invalid code \"{status}\""))?;
+                Fallback::Status(reading.final_status(status, d))
+            }
             None => {
                 let target = reading.text(d.argument(last))?;
                 match path_before_args(&target) {
@@ -451,10 +452,12 @@ fn error_page(
     let status = match words.last().and_then(|word| word.strip_prefix('=')) {
         None => None,
         Some("") => Some(0),
-        Some(text) => Some(
-            text.parse()
-                .map_err(|_| format!("invalid value \"={text}\""))?,
-        ),
+        Some(text) => {
+            let status = text
+                .parse()
+                .map_err(|_| format!("invalid value \"={text}\""))?;
+            Some(reading.final_status(status, directive))
+        }
     };
     if status.is_some() {
         words.pop();

@@ -111,7 +111,7 @@ fn returned(directive: &Directive, reading: &mut Reading<'_>) -> Result<Statemen
         _ => return Err(format!("invalid return code \"{first}\"")),
     };
     Ok(Statement::Return(Return {
-        status,
+        status: reading.final_status(status, directive),
         text: text.map(|text| reading.text(text)).transpose()?,
         directive: format!("return {first}").into(),
     }))

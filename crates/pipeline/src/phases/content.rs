@@ -144,7 +144,8 @@ fn trace(exchange: &mut Exchange, name: &'static str, handled: &Handled) {
 }
 
 fn limits_logins(exchange: &Exchange) -> bool {
-    exchange.routing.settings.visitors.logins.is_some() && exchange.log.stands_in_for.is_none()
+    let is_page = exchange.log.stands_in_for.is_some() && !exchange.access.has_client_target;
+    exchange.routing.settings.visitors.logins.is_some() && !is_page
 }
 
 /// Limits login attempts by the script or upstream that is about to answer.

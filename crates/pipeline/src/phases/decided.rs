@@ -294,6 +294,7 @@ fn is_otherwise_new(exchange: &Exchange) -> bool {
         && !access.has_authorized_fields
         && !access.has_identity_fields
         && !access.is_named_by_file
+        && !access.has_client_target
         && access.inspection.is_none()
         && !limits.drops_connection
         && !limits.closes_connection

@@ -285,8 +285,8 @@ fn rules<'s>(exchange: &Exchange, services: &'s Services) -> &'s dyn Rules {
     services.rules.of(exchange.routing.site_index)
 }
 
-/// Checks bots, challenges, login attempts, hotlinks, and signed URLs; skipped for error documents of
-/// the configuration.
+/// Checks bots, challenges, login attempts, hotlinks, and signed URLs; skipped for error documents
+/// that are for every client.
 fn client_rules<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let settings = &exchange.routing.settings;
     let is_idle = settings.links.is_idle() && settings.visitors.is_idle();
@@ -300,7 +300,7 @@ fn client_rules<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<
 }
 
 /// Lets ModSecurity rules inspect the client's request, once; skipped for subrequests and error
-/// documents.
+/// documents, but for those of the client's path.
 fn inspect_request<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {
     let is_wanted = exchange
         .routing
@@ -308,7 +308,9 @@ fn inspect_request<'a>(exchange: &'a mut Exchange, services: &'a Services) -> St
         .modsecurity
         .as_ref()
         .is_some_and(|modsecurity| modsecurity.mode != ModSecurityMode::Off);
-    if !is_wanted || exchange.routing.is_inside || exchange.log.stands_in_for.is_some() {
+    let is_skipped_page =
+        exchange.log.stands_in_for.is_some() && !exchange.access.has_client_target;
+    if !is_wanted || exchange.routing.is_inside || is_skipped_page {
         return Step::PASS;
     }
     services.inspector.request_head(exchange).into()

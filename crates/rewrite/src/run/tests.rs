@@ -100,7 +100,7 @@ fn settings(mut settings: Settings, lines: &[&str]) -> Settings {
         let (name, rest) = line.split_once(' ').expect("directive");
         match name {
             "Cond" => drop(settings.add_condition(rest.as_bytes()).expect(line)),
-            "Rule" => settings.add_rule(rest.as_bytes()).expect(line),
+            "Rule" => drop(settings.add_rule(rest.as_bytes()).expect(line)),
             "Option" => drop(settings.add_option(rest).expect(line)),
             _ => {
                 let (name, source) = rest.split_once(' ').expect("map");

@@ -397,3 +397,22 @@ fn nginx_edges_log_errors_where_servers_do() {
         }
     }
 }
+
+/// An informational status is no answer: behind it, the client and the proxies on its way would take
+/// what follows for the response. nginx sends it.
+#[test]
+fn nginx_edges_end_each_request() {
+    let text = "daemon off;\npid {dir}/pid;\nevents { }\nhttp {\naccess_log off;\nserver { listen {address};\nroot {dir}/www;\n\
+                location /101 { return 101; }\nlocation /103 { return 103 text; }\n\
+                location /page { error_page 404 =101 /x.txt; }\nlocation /tried { try_files /none =100; }\n}\n}\n";
+    let dir = TempDir::new("nginx-edges-ends").unwrap();
+    dir.write("www/x.txt", "x").unwrap();
+    let saker = Saker::nginx(operate::SAKER, text).workers(1).start(dir);
+    for _ in 0..2 {
+        for target in ["/101", "/103", "/page", "/tried"] {
+            let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let answer = raw(saker.server.address(), &request);
+            assert!(answer.starts_with("HTTP/1.1 500 "), "{target}: {answer}");
+        }
+    }
+}

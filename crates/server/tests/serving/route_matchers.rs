@@ -377,3 +377,35 @@ fn error_pages_have_decisions_of_their_own() {
         }
     }
 }
+
+/// Conditions and keys of limits read several lines of `Cookie` as one, joined by `; `, in what is
+/// kept, too.
+#[test]
+fn cookies_in_several_lines_are_all_seen() {
+    let saker = start(
+        "[[site.route]]\npath = '/a/*'\nmatch = { cookie = { role = 'guest' } }\ndeny = true\n\
+         [[site.route]]\npath = '/a/*'\nmatch = { header = { Cookie = '~(^|; )id=' } }\nrespond = 'known'\n\
+         [[site.route]]\npath = '/limited'\nrespond = 'passed'\n\
+         [site.route.throttle]\nrequests_by_key = { \"$cookie_session\" = { rate = \"1/m\", burst = 1 } }\n",
+    );
+    let mut client = saker.connect().unwrap();
+    let mut status = |target: &str, cookies: &[&str]| {
+        let fields: Vec<(&str, &str)> = cookies.iter().map(|line| ("Cookie", *line)).collect();
+        client.request("GET", target, &fields).unwrap().status
+    };
+    for _ in 0..3 {
+        assert_eq!(status("/a/b.html", &["x=1"]), 200);
+        assert_eq!(status("/a/b.html", &["role=guest"]), 403);
+        assert_eq!(status("/a/b.html", &["x=1", "role=guest"]), 403);
+        assert_eq!(status("/a/b.html", &["role=guest", "x=1"]), 403);
+        // One cookie, whose value has a comma.
+        assert_eq!(status("/a/b.html", &["x=1, role=guest"]), 200);
+        assert_eq!(status("/a/b.html", &["x=1; role=guest"]), 403);
+        assert_eq!(status("/a/b.html", &["x=1", "id=2"]), 200);
+    }
+    let limited: Vec<u16> = (0..4)
+        .map(|_| status("/limited", &["x=1", "session=a"]))
+        .collect();
+    assert_eq!(limited.last(), Some(&429), "{limited:?}");
+    assert_eq!(status("/limited", &["x=1", "session=b"]), 200);
+}

@@ -161,7 +161,7 @@ fn directive(settings: &mut Settings, line: &str) {
             .try_for_each(|word| settings.add_option(word).map(|_| ())),
         "RewriteBase" => settings.set_base(rest.as_bytes()),
         "RewriteCond" => settings.add_condition(rest.as_bytes()).map(|_| ()),
-        "RewriteRule" => settings.add_rule(rest.as_bytes()),
+        "RewriteRule" => settings.add_rule(rest.as_bytes()).map(|_| ()),
         "RewriteMap" => {
             let source = words[1..].join(" ");
             settings
