@@ -184,6 +184,9 @@ mod tests {
         std::fs::rename(new, &program).unwrap();
         let said = read(&folder, &state, pid).unwrap().unwrap();
         assert_eq!(said["is_replaced"], true);
+        std::fs::remove_file(&program).unwrap();
+        let said = read(&folder, &state, pid).unwrap().unwrap();
+        assert_eq!(said["is_replaced"], false, "nothing is there to start");
         assert_eq!(read(&folder, &other, pid).unwrap(), None);
         assert_eq!(read(&folder, &state, 1).unwrap(), None);
         assert_eq!(read(&folder, &state, u64::MAX).unwrap(), None);
