@@ -49,16 +49,19 @@ const OWN_ENTRIES: [&str; 8] = [
     "cache",
 ];
 /// Beginnings of other such names: keys, bans, files beside them, sockets of PHP.
-const OWN_PREFIXES: [&str; 9] = [
+const OWN_PREFIXES: [&str; 12] = [
+    ".discovered.",
     "bans",
     "cluster.",
     "console",
+    "discovered.",
     "guard.keys",
     "lsphp",
     "ocsp",
     "php",
     "saker",
     "session.key",
+    "webdav-locks",
 ];
 /// Clients that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -183,19 +186,7 @@ impl StateDir {
         };
         let created = std::fs::symlink_metadata(path).is_err();
         if created {
-            let make = |path: &Path, mode: u32| {
-                std::fs::DirBuilder::new()
-                    .recursive(true)
-                    .mode(mode)
-                    .create(path)
-            };
-            let parents = path
-                .parent()
-                .filter(|parent| service_uid.is_some() && !parent.as_os_str().is_empty());
-            parents
-                .map_or(Ok(()), |parents| make(parents, 0o755))
-                .and_then(|()| make(path, 0o700))
-                .map_err(failed("create it"))?;
+            create(path, service_uid.is_some()).map_err(failed("create it"))?;
         }
         let owned = |uid: u32| is_ours(uid) || service_uid == Some(uid);
         let entry = fs::lstat(path).map_err(|errno| failed("look at it")(errno.into()))?;
@@ -537,6 +528,22 @@ impl SocketPath {
     pub fn as_path(&self) -> &Path {
         self.0.as_path()
     }
+}
+
+/// Makes the directory, for its owner alone. `is_passed`: another user needs access through parents
+/// that are made with it.
+fn create(path: &Path, is_passed: bool) -> io::Result<()> {
+    let make = |path: &Path, mode: u32| {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(path)
+    };
+    let parents = path
+        .parent()
+        .filter(|parent| is_passed && !parent.as_os_str().is_empty());
+    parents.map_or(Ok(()), |parents| make(parents, 0o755))?;
+    make(path, 0o700)
 }
 
 /// Root's link, at a place where no other user can put another.
