@@ -190,7 +190,7 @@ pub fn origin(state_dir: &Path) -> Result<Value, ClientError> {
     let uid = listening_uid(&stream)
         .map_err(|error| ClientError::Io(state_dir.join(state_dir::SOCKET), error))?;
     let mut said = match uid == 0 && rustix::process::geteuid().is_root() {
-        true => recorded_origin(state_dir)?,
+        true => recorded_origin(&mut stream, state_dir)?,
         false => {
             let request = json!({ "verb": "origin" });
             answer(&converse(&mut stream, state_dir, &request, ANSWER_TIMEOUT)?)?
@@ -200,9 +200,12 @@ pub fn origin(state_dir: &Path) -> Result<Value, ClientError> {
     Ok(said)
 }
 
-fn recorded_origin(state_dir: &Path) -> Result<Value, ClientError> {
-    let pid = status(state_dir)?["pid"].as_u64();
-    let pid = pid.ok_or_else(|| ClientError::Garbled("no pid in it".into()))?;
+fn recorded_origin(stream: &mut UnixStream, state_dir: &Path) -> Result<Value, ClientError> {
+    let request = json!({ "verb": "status" });
+    let status = answer(&converse(stream, state_dir, &request, ANSWER_TIMEOUT)?)?;
+    let pid = status["pid"]
+        .as_u64()
+        .ok_or_else(|| ClientError::Garbled("no pid in it".into()))?;
     let folder = Path::new(start_record::FOLDER);
     start_record::read(folder, state_dir, pid)
         .map_err(|error| ClientError::Io(folder.to_owned(), error))?
