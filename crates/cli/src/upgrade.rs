@@ -51,7 +51,7 @@ pub fn reload(reload: &Reload) -> ExitCode {
         return daemon::ask_server(&reload.target, daemon::reload);
     }
     daemon::ask(&reload.target, |state_dir| {
-        match reload.upgrade && is_due(state_dir)? {
+        match reload.upgrade && is_known_to_be_due(state_dir)? {
             true => replace(state_dir, None, PATIENCE),
             false => match daemon::reload(state_dir) {
                 Err(ClientError::Configuration(_)) if is_outgrown(state_dir)? => {
@@ -66,6 +66,17 @@ pub fn reload(reload: &Reload) -> ExitCode {
 /// Returns true if the program file of the running server is another one by now.
 pub fn is_due(state_dir: &Path) -> Result<bool, ClientError> {
     Ok(client::origin(state_dir)?["is_replaced"] == true)
+}
+
+/// The same; a server whose start root has not noted is reloaded as it is.
+fn is_known_to_be_due(state_dir: &Path) -> Result<bool, ClientError> {
+    is_due(state_dir).or_else(|error| match error {
+        ClientError::NoRecord(_) => {
+            output::error(format_args!("saker: not upgraded: {error}\n"));
+            Ok(false)
+        }
+        error => Err(error),
+    })
 }
 
 /// Returns true if the last reload was refused because the sandbox of the running server allows
@@ -311,9 +322,9 @@ impl Running {
     /// The reason why the new server can't be started from here.
     fn obstacle(&self) -> Option<String> {
         let own = u64::from(rustix::process::geteuid().as_raw());
-        // By its own word, and by the kernel's: what it names is about to be run.
-        let stranger =
-            Some(u64::from(self.listening_uid)).filter(|_| !client::is_trusted(self.listening_uid));
+        // By its own word, and by the kernel's: what it names is about to be run. What answers for a
+        // server of root's has root's rights no more, so that no other user can take its word either.
+        let stranger = Some(u64::from(self.listening_uid)).filter(|uid| *uid != own);
         if let Some(uid) = self.uid.filter(|uid| *uid != own).or(stranger) {
             return Some(format!(
                 "the server was started by user {uid}, and so must the new one be: `systemctl reload` of its service, \

@@ -19,6 +19,7 @@ mod backend;
 mod ban_pages;
 mod cache_orders;
 mod connection;
+mod connections;
 mod cookie;
 mod diff;
 mod editor;

@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 /// Failures of an address before it has to wait.
@@ -87,9 +87,10 @@ pub fn monotonic_s() -> i64 {
     i64::try_from(saker_net::clock::monotonic_ms() / 1000).unwrap_or(i64::MAX)
 }
 
-/// A client of IPv6 has a network of addresses.
-fn network(client: IpAddr) -> IpAddr {
+/// A client of IPv6 has a network of addresses, and one on this machine has 127.0.0.0/8.
+pub fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
+        IpAddr::V4(address) if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(
             address.to_bits() & !u128::from(u64::MAX),
         )),

@@ -2,31 +2,22 @@
 //!
 //! Called by: the process, on its main thread, for as long as it runs.
 //! Caveat: clients are strangers until they have passed the gate: connections, heads, content, and
-//! time are bounded, in total and per address.
+//! time are bounded, in total and per network.
 //! Out of scope: HTTP/2 and HTTP/3, which a few operators do not need.
 
 use crate::{
     Backend, actions,
     connection::Connection,
+    connections::{Connections, Place},
     editor, events,
     exchange::Response,
     gate, oidc,
     reading::{ReadError, ReadHead, read_body, read_head},
     routes::Kind,
 };
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    io,
-    net::{IpAddr, SocketAddr},
-    rc::Rc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 use tokio::{net::TcpStream, task::LocalSet, time::timeout};
 
-/// Connections at a time; more are closed.
-const CONNECTIONS_MAX: usize = 128;
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 24;
 /// Time for a handshake and a head, or between two requests.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(15);
 /// Time for the content of a request.
@@ -50,39 +41,12 @@ async fn run(backend: Rc<dyn Backend>) {
         };
         let backend = Rc::clone(&backend);
         tokio::task::spawn_local(async move {
-            // The client is gone, or too slow; no one is left to tell.
-            let _ = converse(&backend, stream, client).await;
-            drop(place);
+            tokio::select! {
+                // The client is gone, or too slow; no one is left to tell.
+                _ = converse(&backend, stream, client, &place) => {}
+                () = place.ended() => {}
+            }
         });
-    }
-}
-
-/// Open connections by address.
-#[derive(Default)]
-struct Connections(RefCell<HashMap<IpAddr, usize>>);
-
-struct Place(Rc<Connections>, IpAddr);
-
-impl Connections {
-    fn enter(open: &Rc<Connections>, client: IpAddr) -> Option<Place> {
-        let mut by_address = open.0.borrow_mut();
-        let own = by_address.get(&client).copied().unwrap_or(0);
-        let all: usize = by_address.values().sum();
-        if own >= CONNECTIONS_PER_ADDRESS_MAX || all >= CONNECTIONS_MAX {
-            return None;
-        }
-        by_address.insert(client, own + 1);
-        Some(Place(Rc::clone(open), client))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut by_address = self.0.0.borrow_mut();
-        match by_address.get_mut(&self.1) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(by_address.remove(&self.1)),
-        }
     }
 }
 
@@ -90,6 +54,7 @@ async fn converse(
     backend: &Rc<dyn Backend>,
     stream: TcpStream,
     client: SocketAddr,
+    place: &Place,
 ) -> io::Result<()> {
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr()?.ip();
@@ -111,7 +76,7 @@ async fn converse(
         if backend.socket().address().is_none() {
             return Ok(());
         }
-        if !answer(backend, &mut connection, read).await? {
+        if !answer(backend, &mut connection, place, read).await? {
             break;
         }
     }
@@ -122,6 +87,7 @@ async fn converse(
 async fn answer(
     backend: &Rc<dyn Backend>,
     connection: &mut Connection,
+    place: &Place,
     mut read: ReadHead,
 ) -> io::Result<bool> {
     let console = backend.settings();
@@ -140,6 +106,9 @@ async fn answer(
             return Ok(stays);
         }
     };
+    if admitted.identity.is_some() {
+        place.pass();
+    }
     if read.length > admitted.route.body_bytes_max {
         let response = Response::error(413, "the content is too long");
         send(connection, &response, is_head, false).await?;

@@ -9,6 +9,7 @@ use crate::{
     cache::CacheVerb,
     hosts::HostsVerb,
     peers::NOT_ALLOWED,
+    start_record,
     state_dir::{self, SocketPath},
 };
 use rustix::{
@@ -48,6 +49,8 @@ pub enum ClientError {
     Io(PathBuf, io::Error),
     /// The response cannot be parsed.
     Garbled(String),
+    /// Root has not noted the start of this process.
+    NoRecord(u64),
     /// The socket is another user's, neither root's nor the caller's.
     Stranger(PathBuf, u32),
     /// Asked to stop, the process lives on.
@@ -70,6 +73,11 @@ impl fmt::Display for ClientError {
             ClientError::Configuration(diagnostics) => f.write_str(diagnostics),
             ClientError::Io(socket, error) => write!(f, "{}: {error}", socket.display()),
             ClientError::Garbled(what) => write!(f, "invalid response from the server: {what}"),
+            ClientError::NoRecord(pid) => write!(
+                f,
+                "{} has no record of the start of pid {pid}, and root runs nothing else: restart the server instead (systemctl restart)",
+                start_record::FOLDER
+            ),
             ClientError::Stranger(socket, uid) => write!(
                 f,
                 "{}: user {uid} listens there, whose server is not to be taken over by this one",
@@ -175,15 +183,33 @@ pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
 }
 
 /// The command line and the environment that the server was started with, and `listening_uid`: the
-/// user that opened the socket, by the kernel's word.
+/// user that opened the socket, by the kernel's word. Root has them from its own record: what
+/// answers on a socket that root has opened need not be root's by now.
 pub fn origin(state_dir: &Path) -> Result<Value, ClientError> {
     let mut stream = connect(state_dir)?;
     let uid = listening_uid(&stream)
         .map_err(|error| ClientError::Io(state_dir.join(state_dir::SOCKET), error))?;
-    let request = json!({ "verb": "origin" });
-    let mut said = answer(&converse(&mut stream, state_dir, &request, ANSWER_TIMEOUT)?)?;
+    let mut said = match uid == 0 && rustix::process::geteuid().is_root() {
+        true => recorded_origin(&mut stream, state_dir)?,
+        false => {
+            let request = json!({ "verb": "origin" });
+            answer(&converse(&mut stream, state_dir, &request, ANSWER_TIMEOUT)?)?
+        }
+    };
     said["listening_uid"] = json!(uid);
     Ok(said)
+}
+
+fn recorded_origin(stream: &mut UnixStream, state_dir: &Path) -> Result<Value, ClientError> {
+    let request = json!({ "verb": "status" });
+    let status = answer(&converse(stream, state_dir, &request, ANSWER_TIMEOUT)?)?;
+    let pid = status["pid"]
+        .as_u64()
+        .ok_or_else(|| ClientError::Garbled("no pid in it".into()))?;
+    let folder = Path::new(start_record::FOLDER);
+    start_record::read(folder, state_dir, pid)
+        .map_err(|error| ClientError::Io(folder.to_owned(), error))?
+        .ok_or(ClientError::NoRecord(pid))
 }
 
 /// The user that opened the socket at the other end.

@@ -21,6 +21,7 @@ mod peers;
 mod protocol;
 mod report;
 mod server;
+pub mod start_record;
 pub mod state_dir;
 pub mod upgrade;
 pub mod upgrade_state;

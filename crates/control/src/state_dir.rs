@@ -12,8 +12,10 @@
 //! Caveat: the content of the pid file is never taken as proof that a server runs; only the lock
 //! is.
 
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use crate::start_record;
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::{
     cell::Cell,
     collections::BTreeSet,
@@ -21,9 +23,9 @@ use std::{
     hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{
-            fs::{DirBuilderExt, FileExt, PermissionsExt},
+            fs::{DirBuilderExt, FileExt},
             net::UnixListener,
         },
     },
@@ -35,6 +37,34 @@ pub use saker_broker::control::{PID_FILE, SOCKET};
 
 /// The mark of a directory that is open to the group of the server's user (set-group-ID).
 const SHARED: u32 = 0o2000;
+/// Entries of state directories, and what a directory or a new file system has.
+const OWN_ENTRIES: [&str; 8] = [
+    ".",
+    "..",
+    "lost+found",
+    PID_FILE,
+    SOCKET,
+    "acme",
+    "authority",
+    "cache",
+];
+/// Beginnings of other such names: keys, bans, files beside them, sockets of PHP.
+const OWN_PREFIXES: [&str; 12] = [
+    ".discovered.",
+    "bans",
+    "cluster.",
+    "console",
+    "discovered.",
+    "guard.keys",
+    "lsphp",
+    "ocsp",
+    "php",
+    "saker",
+    "session.key",
+    "webdav-locks",
+];
+/// Clients that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// A client that asks whether a server runs holds the lock for an instant; a server that stops lets
 /// go of it last.
 const LOCK_ATTEMPTS: u32 = 6;
@@ -57,6 +87,13 @@ pub enum StateDirError {
     Writable {
         path: PathBuf,
         mode: u32,
+    },
+    /// A link that another user can have laid.
+    Link(PathBuf),
+    /// It is root's, and has something else in it.
+    Occupied {
+        path: PathBuf,
+        entry: String,
     },
     /// Another server holds the lock.
     Running {
@@ -87,6 +124,20 @@ impl fmt::Display for StateDirError {
                 write!(
                     f,
                     "state directory {}: other users may write into it (mode {mode:04o}); chmod go-w it",
+                    path.display()
+                )
+            }
+            StateDirError::Link(path) => {
+                write!(
+                    f,
+                    "state directory {}: a link that another user can change; name the directory itself",
+                    path.display()
+                )
+            }
+            StateDirError::Occupied { path, entry } => {
+                write!(
+                    f,
+                    "state directory {}: has something else in it ({entry}), and would be closed to all but the server; name a directory of its own",
                     path.display()
                 )
             }
@@ -135,19 +186,7 @@ impl StateDir {
         };
         let created = std::fs::symlink_metadata(path).is_err();
         if created {
-            let make = |path: &Path, mode: u32| {
-                std::fs::DirBuilder::new()
-                    .recursive(true)
-                    .mode(mode)
-                    .create(path)
-            };
-            let parents = path
-                .parent()
-                .filter(|parent| service_uid.is_some() && !parent.as_os_str().is_empty());
-            parents
-                .map_or(Ok(()), |parents| make(parents, 0o755))
-                .and_then(|()| make(path, 0o700))
-                .map_err(failed("create it"))?;
+            create(path, service_uid.is_some()).map_err(failed("create it"))?;
         }
         let owned = |uid: u32| is_ours(uid) || service_uid == Some(uid);
         let entry = fs::lstat(path).map_err(|errno| failed("look at it")(errno.into()))?;
@@ -157,11 +196,14 @@ impl StateDir {
                 owner: entry.st_uid,
             });
         }
-        let dir = match fs::open(
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        ) {
+        let is_link = FileType::from_raw_mode(entry.st_mode) == FileType::Symlink;
+        let is_root = rustix::process::geteuid().is_root();
+        if is_link && is_root && !is_roots_link(path, &entry) {
+            return Err(StateDirError::Link(path.to_owned()));
+        }
+        let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        flags.set(OFlags::NOFOLLOW, !is_link);
+        let dir = match fs::open(path, flags, Mode::empty()) {
             Err(Errno::NOTDIR) => return Err(StateDirError::NotDirectory(path.to_owned())),
             opened => opened.map_err(|errno| failed("open it")(errno.into()))?,
         };
@@ -179,19 +221,26 @@ impl StateDir {
             && stat.st_mode & 0o002 == 0;
         let is_shared =
             stat.st_uid == 0 && stat.st_mode & 0o002 == 0 && is_shared(stat.st_mode, stat.st_gid);
-        match stat.st_mode & 0o7777 {
-            mode if mode & 0o022 != 0 && !is_guarded && !is_shared => {
-                Err(StateDirError::Writable {
-                    path: path.to_owned(),
-                    mode,
-                })
-            }
-            _ => Ok(StateDir {
+        let mode = stat.st_mode & 0o7777;
+        if mode & 0o022 != 0 && !is_guarded && !is_shared {
+            return Err(StateDirError::Writable {
                 path: path.to_owned(),
-                dir,
-                created,
-            }),
+                mode,
+            });
         }
+        // About to be given to the server: the name may have led to a directory of the system.
+        if is_root && service_uid.is_some() && stat.st_uid == 0 && !is_guarded && !is_shared {
+            let stranger = stranger(&dir).map_err(failed("read it"))?;
+            if let Some(entry) = stranger {
+                let path = path.to_owned();
+                return Err(StateDirError::Occupied { path, entry });
+            }
+        }
+        Ok(StateDir {
+            path: path.to_owned(),
+            dir,
+            created,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -254,6 +303,10 @@ impl StateDir {
         if !self.is_named(&file) {
             return Ok(Attempt::Busy(None));
         }
+        // Another name may be another user's.
+        if !is_plain(&fs::fstat(&file)?) {
+            return Err(io::Error::other("it is not a file with this name alone"));
+        }
         file.set_len(0)?;
         match writeln!(file, "{}", std::process::id()) {
             // The lock holds without it, and a full disk is no reason not to serve.
@@ -269,6 +322,7 @@ impl StateDir {
         }
     }
 
+    /// Returns true if it is the file that has the lock's name now.
     fn is_named(&self, file: &std::fs::File) -> bool {
         match (
             fs::fstat(file),
@@ -298,6 +352,11 @@ pub struct Lock {
 impl Lock {
     pub fn path(&self) -> &Path {
         self.state.path()
+    }
+
+    /// The directory that was checked, whatever its path leads to by now.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.state.dir.as_fd()
     }
 
     /// A duplicate for a successor, and `true` if this server has created the directory.
@@ -357,6 +416,29 @@ impl Lock {
         Ok(fs::fchmod(&self.state.dir, Mode::from(0o770 | SHARED))?)
     }
 
+    /// Called as root: gives the pid file to the server's user. Nothing else that a process with the
+    /// server's group may have put in its place, and no file of a predecessor, whose it is already.
+    pub fn give_pid_file(&self, uid: u32) -> io::Result<()> {
+        if !self.is_own.get() {
+            return Ok(());
+        }
+        let stat = fs::fstat(&self.file)?;
+        let is_safe = is_plain(&stat)
+            && (stat.st_uid == 0 || stat.st_uid == uid)
+            && self.state.is_named(&self.file);
+        match is_safe {
+            true => Ok(fs::fchown(
+                &self.file,
+                Some(rustix::process::Uid::from_raw(uid)),
+                None,
+            )?),
+            false => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "saker.pid is another user's, or has been replaced",
+            )),
+        }
+    }
+
     /// Lets these users through the directory to the control socket, and to nothing else in it.
     /// After [`Lock::guard`].
     pub fn admit(&self, users: &BTreeSet<u32>) -> io::Result<()> {
@@ -375,11 +457,14 @@ impl Lock {
     fn bind(&self) -> io::Result<UnixListener> {
         self.remove_dead_socket()?;
         let path = SocketPath::new(self.path())?;
-        let listener = UnixListener::bind(path.as_path())?;
-        // Clients that connect before this line still have their credentials checked.
-        std::fs::set_permissions(path.as_path(), std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // Before it has a name, which may lead to another file later. Where the kernel does not take
+        // it, clients still have their credentials checked.
+        let _ = fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
+        net::bind(&socket, &SocketAddrUnix::new(path.as_path())?)?;
+        net::listen(&socket, BACKLOG)?;
+        Ok(socket.into())
     }
 
     /// Anything but a socket is left in place.
@@ -443,6 +528,50 @@ impl SocketPath {
     pub fn as_path(&self) -> &Path {
         self.0.as_path()
     }
+}
+
+/// Makes the directory, for its owner alone. `is_passed`: another user needs access through parents
+/// that are made with it.
+fn create(path: &Path, is_passed: bool) -> io::Result<()> {
+    let make = |path: &Path, mode: u32| {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(path)
+    };
+    let parents = path
+        .parent()
+        .filter(|parent| is_passed && !parent.as_os_str().is_empty());
+    parents.map_or(Ok(()), |parents| make(parents, 0o755))?;
+    make(path, 0o700)
+}
+
+/// Root's link, at a place where no other user can put another.
+fn is_roots_link(path: &Path, link: &Stat) -> bool {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = fs::stat(parent.unwrap_or(Path::new(".")));
+    link.st_uid == 0 && parent.is_ok_and(|parent| start_record::is_roots_alone(&parent))
+}
+
+/// A regular file with one name.
+fn is_plain(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1
+}
+
+/// An entry that no server leaves in its state directory.
+fn stranger(dir: &OwnedFd) -> io::Result<Option<String>> {
+    for entry in fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        let is_known = OWN_ENTRIES.contains(&&*name)
+            || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        if !is_known {
+            return Ok(Some(name.into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether the directory belongs to that user.

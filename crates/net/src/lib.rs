@@ -16,6 +16,7 @@ pub mod child;
 pub mod clock;
 pub mod deadlines;
 pub mod file_bytes;
+pub mod folders;
 pub mod guarded_open;
 pub mod idle_streams;
 pub mod jobs;

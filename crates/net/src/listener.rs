@@ -10,7 +10,7 @@ use crate::{
     Bind, LocalAddress, PeerAddress, RawStream, privileged, socket_options, stream::Family,
 };
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags},
     io::Errno,
     net::{SocketAddrAny, SocketFlags},
 };
@@ -21,7 +21,7 @@ use std::{
     io,
     net::SocketAddr,
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
@@ -350,9 +350,26 @@ fn bind_own(socket: &Socket, path: &Path, mode: Option<u32>) -> io::Result<()> {
     }
     if let Some(mode) = mode {
         // Clients cannot connect between bind and listen, so none gets in under the umask's mode.
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+        set_socket_mode(path, mode)?;
     }
     Ok(())
+}
+
+/// Sets the mode of a socket's file. In a directory of another user its name may lead to some other
+/// file by now, which is left alone.
+fn set_socket_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let found = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket || found.st_nlink != 1 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "another file has the socket's name",
+        ));
+    }
+    // A descriptor without rights has no other name to set anything by (open(2), O_PATH).
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::chmod(name, Mode::from_raw_mode(mode))?)
 }
 
 fn new_socket(domain: Domain) -> io::Result<Socket> {

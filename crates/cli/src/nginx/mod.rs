@@ -23,9 +23,9 @@ use saker_config::Severity;
 use saker_net::process::Identity;
 use saker_nginx::{Loaded, Process, VERSION};
 use std::{
-    fs::{self, DirBuilder},
+    fs,
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, chown},
+    os::unix::fs::fchown,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
@@ -295,13 +295,14 @@ fn make_folder(folder: &Path, process: &Process) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    DirBuilder::new().mode(0o700).create(folder)?;
+    // Where it stands may be another user's, who could lay a link in its place.
+    let made = saker_net::folders::create(folder, 0o700)?;
     if !geteuid().is_root() {
         return Ok(());
     }
     let user = process.user.as_deref().unwrap_or("nobody");
     let identity = Identity::look_up(user, process.group.as_deref())?;
-    chown(folder, Some(identity.uid()), None)
+    fchown(made, Some(identity.uid()), None)
 }
 
 /// The warnings of the configuration were printed.

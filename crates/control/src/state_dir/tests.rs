@@ -2,7 +2,10 @@
 
 use super::*;
 use saker_net::socket_path::SOCKET_PATH_BYTES_MAX;
-use std::os::unix::net::UnixStream;
+use std::os::unix::{
+    fs::{MetadataExt, PermissionsExt, chown, lchown, symlink},
+    net::UnixStream,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A unique path in a directory that is removed with it.
@@ -197,6 +200,7 @@ fn a_foreign_owner_is_refused_unless_it_is_the_service_user() {
         Err(StateDirError::Foreign { owner: 12_345, .. })
     ));
     StateDir::open_for(&scratch.0, Some(12_345)).unwrap();
+    chown(&scratch.0, Some(rustix::process::geteuid().as_raw()), None).unwrap();
     // Nor is a foreign link to our own directory.
     let (link, own) = (scratch.join("link"), scratch.join("own"));
     std::fs::DirBuilder::new().mode(0o700).create(&own).unwrap();
@@ -244,4 +248,102 @@ fn a_directory_of_roots_that_a_group_may_enter_is_roots_again() {
         StateDir::open(&path),
         Err(StateDirError::Writable { .. })
     ));
+}
+
+/// The service user may be an attacker's, and its directory may hold the state directory.
+#[test]
+fn root_follows_no_link_that_another_user_can_lay() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (open, own) = (scratch.join("open"), scratch.join("own"));
+    std::fs::create_dir(&open).unwrap();
+    std::fs::create_dir(&own).unwrap();
+    let is_link = |path: &Path| {
+        matches!(
+            StateDir::open_for(path, Some(12_345)),
+            Err(StateDirError::Link(_))
+        )
+    };
+    let (inner, outer) = (open.join("state"), scratch.join("state"));
+    symlink(&own, &inner).unwrap();
+    symlink(&own, &outer).unwrap();
+    assert!(!is_link(&inner) && !is_link(&outer));
+    lchown(&outer, Some(12_345), None).unwrap();
+    assert!(is_link(&outer));
+    chown(&open, Some(12_345), None).unwrap();
+    assert!(is_link(&inner), "it can be replaced");
+    StateDir::open_for(&own, Some(12_345)).unwrap();
+}
+
+/// Behind a folder of the service user's, any directory can have the name.
+#[test]
+fn a_directory_of_the_system_is_not_given_to_the_server() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for name in ["acme", "cache", "guard.keys", "lsphp-8.3.sock"] {
+        std::fs::write(scratch.join(name), "").unwrap();
+    }
+    StateDir::open_for(&scratch.0, Some(12_345)).unwrap();
+    std::fs::write(scratch.join("passwd"), "").unwrap();
+    let refused = StateDir::open_for(&scratch.0, Some(12_345)).unwrap_err();
+    assert!(
+        matches!(&refused, StateDirError::Occupied { entry, .. } if entry == "passwd"),
+        "{refused}"
+    );
+    // It stays as it is for a server that gives up no rights, and once it was a server's.
+    let lock = StateDir::open(&scratch.0).unwrap().lock().unwrap();
+    lock.guard(*saker_net::process::GUARD_GROUPS.start())
+        .unwrap();
+    StateDir::open_for(&scratch.0, Some(12_345)).unwrap();
+    std::fs::set_permissions(&scratch.0, std::fs::Permissions::from_mode(0o700)).unwrap();
+    chown(&scratch.0, Some(12_345), Some(0)).unwrap();
+    StateDir::open_for(&scratch.0, Some(12_345)).unwrap();
+}
+
+#[test]
+fn a_pid_file_with_another_name_is_left_alone() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.join("precious"), "precious").unwrap();
+    std::fs::hard_link(scratch.join("precious"), scratch.join(PID_FILE)).unwrap();
+    assert!(matches!(
+        StateDir::open(&scratch.0).unwrap().lock(),
+        Err(StateDirError::Io { .. })
+    ));
+    assert_eq!(
+        std::fs::read_to_string(scratch.join("precious")).unwrap(),
+        "precious"
+    );
+}
+
+/// The server's group may write to the directory, and have any file there by the time that root
+/// gives the lock to the server's user.
+#[test]
+fn nothing_but_the_lock_is_given_away() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (precious, named) = (scratch.join("precious"), scratch.join(PID_FILE));
+    let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
+    std::fs::write(&precious, "").unwrap();
+    let lock = StateDir::open(&scratch.0).unwrap().lock().unwrap();
+    lock.give_pid_file(12_345).unwrap();
+    assert_eq!(owner(&named), 12_345);
+    assert!(lock.give_pid_file(54_321).is_err(), "another user's");
+    std::fs::hard_link(&named, scratch.join("second")).unwrap();
+    assert!(lock.give_pid_file(12_345).is_err());
+    std::fs::remove_file(&named).unwrap();
+    symlink(&precious, &named).unwrap();
+    assert!(lock.give_pid_file(12_345).is_err());
+    // What a predecessor hands over may be any file that it could open.
+    let file = std::fs::File::open(&precious).unwrap();
+    let inherited = StateDir::open(&scratch.0)
+        .unwrap()
+        .share_lock(file.into(), false);
+    let _ = inherited.give_pid_file(12_345);
+    assert_eq!(owner(&precious), 0);
 }

@@ -29,9 +29,14 @@ pub fn is_guard(uid: u32, gid: u32) -> bool {
 
 /// Hands a file, or a directory with all of its content, to the user. Never follows links.
 pub fn hand_on(path: &Path, uid: u32) {
+    hand_on_in(CWD, path, uid);
+}
+
+/// The same for an entry of an open directory, whose own path another user may change.
+pub fn hand_on_in(folder: BorrowedFd<'_>, path: &Path, uid: u32) {
     if let Ok(found) = CString::new(path.as_os_str().as_bytes())
         .map_err(io::Error::from)
-        .and_then(|name| open_entry(CWD, &name))
+        .and_then(|name| open_entry(folder, &name))
     {
         // Failures will repeat, and be reported, when the file is used.
         let _ = hand_on_entry(&found, uid, DEPTH_MAX);

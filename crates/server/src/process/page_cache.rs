@@ -12,12 +12,16 @@ use super::{
 };
 use saker_cache_store::{Bounds, Store};
 use saker_config::{Model, model::CacheStore};
+use saker_net::folders;
 use saker_serving::shared::{PageCache, Shared};
 use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown},
+    },
     path::{Path, PathBuf},
 };
 
@@ -60,12 +64,24 @@ pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     if let Some(parent) = folder.parent() {
         let _ = fs::create_dir_all(parent);
     }
-    // Only what did not exist: mkdir(2) follows no link, and neither does lchown(2).
-    let is_new = DirBuilder::new().mode(FOLDER_MODE).create(&folder).is_ok();
-    match guard {
-        Some(gid) if is_new || is_guarded(&folder) => close_to(&folder, gid),
-        None if is_new || is_guarded(&folder) => drop(lchown(&folder, Some(uid), None)),
-        _ => {}
+    // Only what did not exist, or is root's own from an earlier start.
+    let made = match folders::create(&folder, FOLDER_MODE) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_guarded(&folder),
+        made => made,
+    };
+    let Ok(made) = made else { return };
+    let _ = match guard {
+        Some(gid) => close_to(&made, gid),
+        None => fchown(&made, Some(uid), None),
+    };
+}
+
+fn open_guarded(folder: &Path) -> io::Result<OwnedFd> {
+    let opened = folders::open(folder)?;
+    let found = rustix::fs::fstat(&opened)?;
+    match is_guard(found.st_uid, found.st_gid) {
+        true => Ok(opened),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
     }
 }
 
@@ -89,9 +105,12 @@ fn is_guarded(folder: &Path) -> bool {
 }
 
 /// Closes a directory that belongs to root, so that other users cannot place anything in it.
-fn close_to(folder: &Path, gid: u32) {
-    let _ = lchown(folder, Some(0), Some(gid))
-        .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(GUARDED_MODE)));
+fn close_to(folder: &OwnedFd, gid: u32) -> io::Result<()> {
+    fchown(folder, Some(0), Some(gid))?;
+    Ok(rustix::fs::fchmod(
+        folder,
+        rustix::fs::Mode::from_raw_mode(GUARDED_MODE),
+    )?)
 }
 
 /// Opens it, where something uses it and it is not open yet.

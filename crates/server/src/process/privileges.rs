@@ -9,12 +9,12 @@
 //! Caveat: an earlier run may have used another user. The server's own files in its state directory
 //! are handed to the user of this run, so that no run leaves unusable files to the next.
 
-use super::{abuse_keys, bans, hand_on::hand_on, page_cache};
+use super::{abuse_keys, bans, hand_on::hand_on_in, page_cache};
 use saker_config::Model;
 use saker_control::{Lock, Peers, state_dir::PID_FILE};
 use saker_net::process::Identity;
 use saker_telemetry::{error_log, message};
-use std::os::unix::fs::chown;
+use std::path::Path;
 
 /// Files and directories that the server itself creates in its state directory.
 const OWN: [&str; 7] = [
@@ -60,7 +60,7 @@ pub fn drop(model: &Model, lock: &Lock, peers: &Peers) -> Result<(), String> {
     if is_root {
         let uid = uid.unwrap_or(0);
         OWN.iter()
-            .for_each(|name| hand_on(&lock.path().join(name), uid));
+            .for_each(|name| hand_on_in(lock.directory(), Path::new(name), uid));
         page_cache::hand_on_left(model, uid);
     }
     let Some(user) = user else { return Ok(()) };
@@ -109,11 +109,10 @@ pub fn uid_of(user: &str) -> Option<u32> {
 }
 
 fn give_pid_file(lock: &Lock, uid: u32) {
-    let path = lock.path().join(PID_FILE);
-    if let Err(error) = chown(&path, Some(uid), None) {
+    if let Err(error) = lock.give_pid_file(uid) {
         error_log::log(
             &message::STATE_DIRECTORY_FAILED,
-            format_args!("{}: {error}", path.display()),
+            format_args!("{}: {error}", lock.path().join(PID_FILE).display()),
         );
     }
 }

@@ -210,6 +210,9 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         .then(|| Launcher::start(listeners.inherited().map(Inherited::streams)))
         .transpose()
         .map_err(|error| Failure::Start(format!("cannot start the launcher: {error}")))?;
+    if rustix::process::geteuid().is_root() {
+        upgrade::record_start(&lock);
+    }
     privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
     // Before there are other threads, which inherit it.
     sandbox::enforce(read, broker.as_deref()).map_err(Failure::Start)?;

@@ -16,14 +16,14 @@ use super::{
     systemd::{OF_ONE_PROCESS, notify},
 };
 use saker_cache_store::Reading;
-use saker_control::{Forwarded, Offer, upgrade, upgrade_state};
+use saker_control::{Forwarded, Lock, Offer, start_record, upgrade, upgrade_state};
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
     env,
     os::{fd::AsFd, unix::fs::MetadataExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -61,11 +61,6 @@ pub fn note_program() {
     });
 }
 
-fn is_replaced(program: &Program) -> bool {
-    std::fs::metadata(&program.path)
-        .is_ok_and(|found| (found.dev(), found.ino()) != (program.device, program.inode))
-}
-
 /// Returns true if the variable is not for successors.
 fn is_of_one_process(name: &str) -> bool {
     [upgrade::VARIABLE, upgrade::FROM].contains(&name) || OF_ONE_PROCESS.contains(&name)
@@ -94,11 +89,23 @@ pub fn origin() -> Value {
         "pid": std::process::id(),
         "uid": STARTED_BY.get(),
         "program": path,
-        "is_replaced": is_replaced(program),
+        "device": program.device,
+        "inode": program.inode,
+        "is_replaced": start_record::is_replaced(&program.path, program.device, program.inode),
         "arguments": arguments,
         "directory": env::current_dir().ok().and_then(|path| path.to_str().map(str::to_owned)),
         "environment": environment,
     })
+}
+
+/// Called as root, before the server gives up its rights: notes for root's commands how the next
+/// server is to be started.
+pub fn record_start(lock: &Lock) {
+    let origin = origin();
+    // Without the record they refuse, and say why.
+    if origin["ok"] == true {
+        let _ = start_record::write(Path::new(start_record::FOLDER), lock.directory(), &origin);
+    }
 }
 
 impl Supervisor {
@@ -335,34 +342,5 @@ impl Supervisor {
             .for_each(|address| self.listen_quic(address));
         self.succeed_if_asked();
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-
-    #[test]
-    fn a_program_is_replaced_when_its_name_leads_to_another_file() {
-        let differs = |path: &Path, device, inode| {
-            is_replaced(&Program {
-                path: path.to_owned(),
-                device,
-                inode,
-            })
-        };
-        let dir = saker_testkit::TempDir::private("unit").unwrap();
-        let path = dir.write("saker", "1").unwrap();
-        let found = std::fs::metadata(&path).unwrap();
-        assert!(!differs(&path, found.dev(), found.ino()));
-        let new = dir.write("new", "2").unwrap();
-        std::fs::rename(new, &path).unwrap();
-        assert!(differs(&path, found.dev(), found.ino()));
-        std::fs::remove_file(&path).unwrap();
-        assert!(
-            !differs(&path, found.dev(), found.ino()),
-            "nothing is there to start"
-        );
     }
 }

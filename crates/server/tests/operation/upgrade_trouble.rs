@@ -213,10 +213,13 @@ fn without_descriptors_an_upgrade_is_refused() {
 /// Another user's process that says what servers say, with a program of its own to be started.
 const STRANGER: &str = r#"
 import json, os, socket, sys
-os.setgid(65534); os.setuid(65534)
+def leave():
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
 door = socket.socket(socket.AF_UNIX)
+if sys.argv[3] == "before": leave()
 door.bind(sys.argv[1] + "/control.sock")
 door.listen(8)
+if sys.argv[3] == "after": leave()
 while True:
     client, _ = door.accept()
     if not client.recv(65536):
@@ -227,6 +230,36 @@ while True:
     client.close()
 "#;
 
+/// Has root ask a stranger who gives up root's rights before or after it listens. Returns what root is
+/// told by `upgrade`; no program of the stranger's may have run.
+fn ask_stranger(name: &str, owner: u32, leaves: &str) -> String {
+    let dir = operate::folder(name);
+    let (folder, ran) = (dir.join("strange"), dir.join("ran"));
+    fs::create_dir(&folder).expect("made");
+    std::os::unix::fs::chown(&folder, Some(owner), Some(owner)).expect("given");
+    let script = format!("#!/bin/sh\nid -u >{}\n", ran.display());
+    let program = dir.write("program", script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("changed");
+    let mut stranger = Command::new(require("python3").expect("python3"))
+        .args(["-c", STRANGER])
+        .args([&folder, &program])
+        .arg(leaves)
+        .spawn()
+        .expect("runs");
+    let folder = folder.to_string_lossy();
+    wait_until("the stranger listens", || {
+        std::os::unix::net::UnixStream::connect(format!("{folder}/control.sock")).is_ok()
+    });
+    let reloaded = operate::saker(["reload", "--upgrade", "--state-dir", &folder]);
+    assert!(!ran.exists(), "reload: {}", text(&reloaded));
+    let said = operate::saker(["upgrade", "--state-dir", &folder]);
+    assert!(!said.status.success(), "{}", text(&said));
+    assert!(!ran.exists(), "upgrade: {}", text(&said));
+    stranger.kill().expect("killed");
+    stranger.wait().expect("waited");
+    text(&said)
+}
+
 /// Another user who may write to the folder can put a socket in the place of the server's.
 #[test]
 fn what_a_stranger_names_is_not_run() {
@@ -234,31 +267,20 @@ fn what_a_stranger_names_is_not_run() {
         println!("left out: being two users takes root");
         return;
     }
-    let dir = operate::folder("upgrade-stranger");
-    let (folder, ran) = (dir.join("strange"), dir.join("ran"));
-    fs::create_dir(&folder).expect("made");
-    std::os::unix::fs::chown(&folder, Some(65_534), Some(65_534)).expect("given");
-    let script = format!("#!/bin/sh\nid -u >{}\n", ran.display());
-    let program = dir.write("program", script).expect("written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("changed");
-    let mut stranger = Command::new(require("python3").expect("python3"))
-        .args(["-c", STRANGER])
-        .args([&folder, &program])
-        .spawn()
-        .expect("runs");
-    let folder = folder.to_string_lossy();
-    wait_until("the stranger listens", || {
-        std::os::unix::net::UnixStream::connect(format!("{folder}/control.sock")).is_ok()
-    });
-    for words in [["upgrade", "--state-dir"], ["reload", "--state-dir"]] {
-        let more = ["--upgrade"].into_iter().filter(|_| words[0] == "reload");
-        let said = operate::saker(words.into_iter().chain([&*folder]).chain(more));
-        assert!(!said.status.success(), "{}", text(&said));
-        assert!(text(&said).contains("user 65534"), "{}", text(&said));
-        assert!(!ran.exists(), "{words:?}: the stranger's program has run");
+    let said = ask_stranger("upgrade-stranger", 65_534, "before");
+    assert!(said.contains("user 65534"), "{said}");
+}
+
+/// A server has the socket that root opened for it, and no rights of root's. An attacker in it could
+/// name anything.
+#[test]
+fn root_runs_nothing_that_a_server_without_its_rights_names() {
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: being two users takes root");
+        return;
     }
-    stranger.kill().expect("killed");
-    stranger.wait().expect("waited");
+    let said = ask_stranger("upgrade-compromised", 0, "after");
+    assert!(said.contains("no record of the start of pid 1"), "{said}");
 }
 
 /// A server whose state directory is in a small file system that only it and its successors see.

@@ -7,7 +7,7 @@ use crate::{
     upgrade::State,
 };
 use saker_testkit::{Client, PATIENCE, require, saker::adjustable_clock, wait_until};
-use std::process::Command;
+use std::{net::TcpStream, process::Command};
 
 #[test]
 fn a_link_logs_in_once() {
@@ -45,6 +45,19 @@ fn a_link_logs_in_once() {
             .status,
         303
     );
+}
+
+/// Connections take no rights, and those that say nothing must not keep operators out.
+#[test]
+fn silent_connections_take_no_place_of_operators() {
+    let fixture = Fixture::start("console-silent", "");
+    let cookie = fixture.administrator();
+    let connect = || TcpStream::connect(fixture.console).unwrap();
+    let silent: Vec<TcpStream> = (0..40).map(|_| connect()).collect();
+    for _ in 0..40 {
+        assert_eq!(fixture.page("/", &cookie).status, 200);
+    }
+    drop(silent);
 }
 
 #[test]
