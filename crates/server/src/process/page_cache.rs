@@ -230,6 +230,7 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
 mod tests {
     use super::*;
     use saker_testkit::{TempDir, wait_until};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_folder_is_nobody_elses() {
