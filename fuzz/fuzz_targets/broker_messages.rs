@@ -74,6 +74,24 @@ fn grants(knob: u64) -> Vec<Grant> {
         .filter(|(place, _)| knob >> place & 1 == 1)
         .map(|(_, grant)| grant)
         .collect();
+    all.extend(own_grants(knob));
+    if knob >> 45 & 1 == 1 {
+        all.push(Grant::RenamedLogs { log: path(46) });
+    }
+    if knob >> 44 & 1 == 1 {
+        all.push(Grant::Scripts {
+            user: user(34),
+            group: None,
+            root: "/nowhere".into(),
+        });
+    }
+    all
+}
+
+/// Programs of the server's own user.
+fn own_grants(knob: u64) -> Vec<Grant> {
+    let user = |shift: u32| USERS[(knob >> shift) as usize % USERS.len()].to_owned();
+    let mut all = Vec::new();
     if knob >> 43 & 1 == 1 {
         all.push(Grant::Own {
             user: user(32),
@@ -93,16 +111,6 @@ fn grants(knob: u64) -> Vec<Grant> {
             root: "/nowhere".into(),
             follows_links: true,
             environment: Vec::new(),
-        });
-    }
-    if knob >> 45 & 1 == 1 {
-        all.push(Grant::RenamedLogs { log: path(46) });
-    }
-    if knob >> 44 & 1 == 1 {
-        all.push(Grant::Scripts {
-            user: user(34),
-            group: None,
-            root: "/nowhere".into(),
         });
     }
     all

@@ -184,28 +184,24 @@ impl Grant {
     fn read(reader: &mut Reader<'_>) -> io::Result<Grant> {
         let kind = reader.number()?;
         match kind {
-            1 => {
-                return Ok(Grant::Homes {
-                    suffix: path(reader.text()?),
-                });
-            }
-            3 => {
-                return Ok(Grant::LogProgram {
-                    file: path(reader.text()?),
-                    arguments: reader.texts()?,
-                });
-            }
+            1 => Ok(Grant::Homes {
+                suffix: path(reader.text()?),
+            }),
+            3 => Ok(Grant::LogProgram {
+                file: path(reader.text()?),
+                arguments: reader.texts()?,
+            }),
             5..=9 | 13 => {
                 let mode = u32::try_from(reader.number()?).map_err(io::Error::other)?;
                 let path = path(reader.text()?);
-                return Ok(match kind {
+                Ok(match kind {
                     5 => Grant::Log { path, mode },
                     6 => Grant::Read { path },
                     7 => Grant::Directory { path },
                     8 => Grant::ListenUnix { path, mode },
                     13 => Grant::RenamedLogs { log: path },
                     _ => Grant::PidFile { path },
-                });
+                })
             }
             10 | 11 => {
                 let transport = if kind == 10 {
@@ -213,19 +209,23 @@ impl Grant {
                 } else {
                     Transport::Udp
                 };
-                return Ok(Grant::Listen {
+                Ok(Grant::Listen {
                     address: reader.string()?.parse().map_err(io::Error::other)?,
                     transport,
-                });
+                })
             }
             12 => {
                 let state_dir = path(reader.text()?);
                 let users = reader
                     .list(|reader| u32::try_from(reader.number()?).map_err(io::Error::other))?;
-                return Ok(Grant::Control { state_dir, users });
+                Ok(Grant::Control { state_dir, users })
             }
-            _ => {}
+            _ => Grant::read_of_user(kind, reader),
         }
+    }
+
+    /// Reads a grant that begins with a user.
+    fn read_of_user(kind: u64, reader: &mut Reader<'_>) -> io::Result<Grant> {
         let user = reader.string()?;
         let group = reader.optional_string()?;
         match kind {

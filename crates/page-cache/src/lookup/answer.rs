@@ -58,26 +58,8 @@ pub async fn answer(
                 page.fields.first("Content-Type").unwrap_or_default(),
                 || page.identity.content.whole(),
             );
-            if hit == HitStatus::Hit
-                && !request.is_query
-                && !page.is_private
-                && !request.is_authenticated
-                && !request.key_base.is_of_client
-                && is_asked_as_it_is(exchange)
-                && !exchange.cache.edits_choice_of_page
-                && cached_route::is_as_listener_says(&exchange.client)
-            {
-                exchange.cache.cached_route = Some(Rc::new(CachedPageRoute {
-                    cache: Rc::clone(cache),
-                    settings: Rc::clone(&request.settings),
-                    key_base: request.key_base.clone(),
-                    vary: request.rewrite_env.vary.clone(),
-                    edits: request.rewrite_env.edits.clone(),
-                    options,
-                    is_edited: request.is_edited,
-                    knows_proxies: exchange.client.forwarding != Forwarding::Unknown,
-                    stats: request.stats.clone(),
-                }));
+            if hit == HitStatus::Hit && !page.is_private {
+                leave_route(cache, exchange, request, options);
             }
             Some(response)
         }
@@ -92,6 +74,36 @@ pub async fn answer(
             None
         }
     }
+}
+
+/// Leaves a route to the URL's pages in the exchange, if other clients may get them without full
+/// dispatch.
+fn leave_route(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &CacheRequest,
+    options: ResponseOptions,
+) {
+    let is_for_all = !request.is_query
+        && !request.is_authenticated
+        && !request.key_base.is_of_client
+        && is_asked_as_it_is(exchange)
+        && !exchange.cache.edits_choice_of_page
+        && cached_route::is_as_listener_says(&exchange.client);
+    if !is_for_all {
+        return;
+    }
+    exchange.cache.cached_route = Some(Rc::new(CachedPageRoute {
+        cache: Rc::clone(cache),
+        settings: Rc::clone(&request.settings),
+        key_base: request.key_base.clone(),
+        vary: request.rewrite_env.vary.clone(),
+        edits: request.rewrite_env.edits.clone(),
+        options,
+        is_edited: request.is_edited,
+        knows_proxies: exchange.client.forwarding != Forwarding::Unknown,
+        stats: request.stats.clone(),
+    }));
 }
 
 /// Tells a background fetch that the page is there. Another server of the cluster gets it.

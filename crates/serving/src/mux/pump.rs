@@ -55,23 +55,7 @@ impl Exchanges {
         }
         self.give_back(id, wire);
         if answer.exchange.limits.drops_connection {
-            if let (Some(log), Some(stream)) =
-                (answer.log(&self.session), self.streams.get_mut(&id))
-            {
-                stream.dispatch = None;
-                log.write(&self.session, 0, 0, ConnectionStatus::Aborted);
-            }
-            let services = self.session.worker.services.borrow();
-            let is_stream_alone = services.generation.model.limits.timeouts_are_silent;
-            drop(services);
-            return match is_stream_alone {
-                // nginx ends the request; others of the connection go on.
-                true => {
-                    self.forget(id, wire);
-                    wire.reset(id, Reset::Protocol);
-                }
-                false => self.drop_client(id, wire),
-            };
+            return self.drop_unanswered(id, &answer, wire);
         }
         let program = self.settle_tunnel(id, &mut answer.response);
         let log = answer.log(&self.session);
@@ -120,6 +104,25 @@ impl Exchanges {
             body = Body::Stream(Box::new(tunnel));
         }
         self.begin_body(id, body, wire);
+    }
+
+    /// Ends a request that gets no answer, and its connection unless others of it go on.
+    fn drop_unanswered(&mut self, id: StreamId, answer: &Answer, wire: &mut impl Wire) {
+        if let (Some(log), Some(stream)) = (answer.log(&self.session), self.streams.get_mut(&id)) {
+            stream.dispatch = None;
+            log.write(&self.session, 0, 0, ConnectionStatus::Aborted);
+        }
+        let services = self.session.worker.services.borrow();
+        let is_stream_alone = services.generation.model.limits.timeouts_are_silent;
+        drop(services);
+        match is_stream_alone {
+            // nginx ends the request; others of the connection go on.
+            true => {
+                self.forget(id, wire);
+                wire.reset(id, Reset::Protocol);
+            }
+            false => self.drop_client(id, wire),
+        }
     }
 
     /// The head of a stream is out, its body may follow.
