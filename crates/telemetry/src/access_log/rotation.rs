@@ -379,7 +379,7 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// What a process that ended has left is completed.
+    /// A rotation that a process left unfinished when it ended is completed.
     #[test]
     fn a_file_that_was_not_completed_is_written_again() {
         let folder = std::env::temp_dir().join(format!("saker-rest-{}", std::process::id()));

@@ -24,7 +24,7 @@ fn wait_until_cleared(fleet: &Fleet, clears: &[u64]) {
     }
 }
 
-/// Of each server: under load, one may have cleared its cache once more than another.
+/// Clears by each server: under load, one may have cleared its cache once more than another.
 fn clears(fleet: &Fleet) -> Vec<u64> {
     let of = |node: &super::fleet::Node| node.status()["cache_clears"].as_u64().unwrap();
     fleet.nodes.iter().map(of).collect()
