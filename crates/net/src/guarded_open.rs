@@ -336,7 +336,7 @@ impl Opener {
     ) -> io::Result<PathBuf> {
         let is_roots = link.st_uid == 0 && link.st_nlink == 1;
         let may_lead_anywhere = trust == Trust::Root || trust == Trust::Sticky && is_roots;
-        if !may_lead_anywhere && !(self.is_server && is_roots) {
+        if !(may_lead_anywhere || self.is_server && is_roots) {
             return refuse("a symbolic link in a directory that other users can write to");
         }
         if !self.is_server && is_procfs(directory)? {

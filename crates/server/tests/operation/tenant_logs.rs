@@ -45,9 +45,9 @@ fn a_pipe_or_link_in_the_place_of_a_log_is_left_alone() {
     let Some(dir) = folder_of("tenant-logs", ALICE) else {
         return;
     };
-    let logs = "access_log = { path = \"{dir}/logs/access.log\", format = \"%U\" }\n\
-                error_log = \"{dir}/logs/error.log\"";
-    let saker = operate::native(&configuration("workers = 1\nuser = \"nobody\"", logs)).start(dir);
+    let server = "workers = 1\nuser = \"nobody\"\nerror_log = \"{dir}/logs/error.log\"";
+    let site = "access_log = { path = \"{dir}/logs/access.log\", format = \"%U\" }";
+    let saker = operate::native(&configuration(server, site)).start(dir);
     let (state, logs) = (saker.dir.join("state"), saker.dir.join("logs"));
     assert_eq!(get(&saker, "/index.html"), 200);
     fs::write(state.join("guarded"), "").unwrap();
