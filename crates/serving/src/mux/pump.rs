@@ -103,12 +103,6 @@ impl Exchanges {
             return;
         };
         stream.dispatch = None;
-        if let Some(upload) = stream.upload.as_ref().filter(|_| program.is_none())
-            && stream.is_connect
-        {
-            // The reader would have been the tunnel.
-            upload.borrow_mut().stop_keeping();
-        }
         stream.log = log;
         stream.pace = pace;
         stream._counted = counted;

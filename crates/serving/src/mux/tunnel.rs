@@ -111,6 +111,11 @@ impl Exchanges {
             }
             None => {}
         }
+        // The tunnel would have read it.
+        let upload = self.streams.get(&id).and_then(|it| it.upload.as_ref());
+        if let Some(upload) = upload {
+            upload.borrow_mut().stop_keeping();
+        }
         None
     }
 
