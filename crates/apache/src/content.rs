@@ -69,10 +69,12 @@ pub fn content(
         None if is_unlistable(exchange) || (!host.is_native && is_handled_folder(exchange)) => {
             Verdict::Answer(Response::new(Status::NOT_FOUND))
         }
-        // A native site's own listing, which knows no rules for the names in it.
+        // A native site's own listing, which knows no rules for the names in it. Without its slash the
+        // path of a folder is not the one that routes are for, whatever DirectorySlash says.
         None if is_listed(exchange, local)
             && host.is_native
-            && !map_to_storage::is_ruled(rules, exchange, local) =>
+            && !(exchange.path.ends_with(b"/")
+                && map_to_storage::is_ruled(rules, exchange, local)) =>
         {
             Verdict::Pass
         }

@@ -114,7 +114,7 @@ static ROWS: [Row; 61] = [
     new(b"content-language", b"", Other),
     new(b"content-length", b"", Known(KnownField::ContentLength)),
     new(b"content-location", b"", Other),
-    new(b"content-range", b"", Other),
+    new(b"content-range", b"", Known(KnownField::ContentRange)),
     new(b"content-type", b"", Other),
     new(b"cookie", b"", Known(KnownField::Cookie)),
     new(b"date", b"", Other),
