@@ -69,15 +69,7 @@ pub fn content(
         None if is_unlistable(exchange) || (!host.is_native && is_handled_folder(exchange)) => {
             Verdict::Answer(Response::new(Status::NOT_FOUND))
         }
-        // A native site's own listing, which knows no rules for the names in it. Without its slash the
-        // path of a folder is not the one that routes are for, whatever DirectorySlash says.
-        None if is_listed(exchange, local)
-            && host.is_native
-            && !(exchange.path.ends_with(b"/")
-                && map_to_storage::is_ruled(rules, exchange, local)) =>
-        {
-            Verdict::Pass
-        }
+        None if is_natively_listed(rules, exchange, host, local) => Verdict::Pass,
         None if is_listed(exchange, local) => listing::begin(exchange, watcher, local),
         None => {
             complain_of_folder(exchange, local);
@@ -228,6 +220,19 @@ fn is_listed(exchange: &Exchange, local: &DirConfig) -> bool {
     is_folder
         && exchange.routing.handler.is_none()
         && local.core.options.in_force().contains(INDEXES)
+}
+
+/// A native site's own listing, which knows no rules for the names in it. Without its slash the path of
+/// a folder is not the one that routes are for, whatever DirectorySlash says.
+fn is_natively_listed(
+    rules: &ApacheRules,
+    exchange: &Exchange,
+    host: &Host,
+    local: &Arc<DirConfig>,
+) -> bool {
+    host.is_native
+        && is_listed(exchange, local)
+        && !(exchange.path.ends_with(b"/") && map_to_storage::is_ruled(rules, exchange, local))
 }
 
 /// Only GET asks for listings.
