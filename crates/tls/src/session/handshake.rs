@@ -43,7 +43,10 @@ impl Handshake {
         })
     }
 
-    /// Number of bytes of the input were used, and whether the handshake is over.
+    /// Number of bytes of the input were used, and whether the handshake is over. rustls is shown one
+    /// record after the other: what comes behind the last of the handshake is ours to read. (An update
+    /// of keys that it had read itself would be answered by it, but for the answer being dropped
+    /// when its keys are taken over.)
     pub fn receive(
         &mut self,
         input: &mut [u8],
@@ -51,10 +54,11 @@ impl Handshake {
         out: &mut Vec<u8>,
     ) -> Result<(usize, bool), TlsError> {
         let mut used = 0;
+        let mut shown = record_end(input, 0);
         loop {
             let UnbufferedStatus { discard, state } = self
                 .connection
-                .process_tls_records(input.get_mut(used..).unwrap_or_default());
+                .process_tls_records(input.get_mut(used..shown).unwrap_or_default());
             let mut is_over = None;
             self.shown = take_shown().or(self.shown.take());
             match state {
@@ -81,8 +85,10 @@ impl Handshake {
                 }
             }
             used += discard;
-            if let Some(is_over) = is_over {
-                return Ok((used, is_over));
+            match is_over {
+                Some(false) if shown < input.len() => shown = record_end(input, shown),
+                Some(is_over) => return Ok((used, is_over)),
+                None => {}
             }
         }
     }
@@ -118,6 +124,18 @@ impl Handshake {
     pub fn into_records(self) -> Result<Records, TlsError> {
         let (secrets, keys) = self.connection.dangerous_into_kernel_connection()?;
         Records::new(secrets, keys, self.is_closed_by_peer)
+    }
+}
+
+/// The end of the record that begins there, as far as it is in the input.
+fn record_end(input: &[u8], start: usize) -> usize {
+    let rest = input.get(start..).unwrap_or_default();
+    match *rest {
+        [_, _, _, high, low, ..] => {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            input.len().min(start + 5 + length)
+        }
+        _ => input.len(),
     }
 }
 

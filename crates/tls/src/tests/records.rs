@@ -434,6 +434,24 @@ fn keys_that_are_updated() {
     }
 }
 
+/// The update comes in the same read as the end of the handshake.
+#[test]
+fn keys_that_are_updated_at_once() {
+    let (authority, acceptor) = site(&[Key::Ecdsa]);
+    let config = Arc::new(client_config(&authority, &[&TLS13]));
+    for step in [usize::MAX, 1, 7] {
+        let mut pair = Pair::new(&config, &acceptor, "a.example");
+        while pair.client.is_handshaking() {
+            pair.exchange().unwrap();
+        }
+        pair.step = step;
+        pair.client.refresh_traffic_keys().unwrap();
+        assert_eq!(pair.say(b"said"), b"said");
+        assert_eq!(pair.answer(&[b"answered"]), b"answered");
+        assert_eq!(pair.client_error, None);
+    }
+}
+
 #[test]
 fn http_on_the_tls_port() {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
