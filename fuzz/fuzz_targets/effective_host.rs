@@ -9,7 +9,7 @@ use saker_http::{
     HeadIndex, HeadView, KnownField, RequestHead,
     host::{canonical_host, parse_authority},
 };
-use saker_http1::{Parsed, RequestLimits, check_request, parse_request, settled};
+use saker_http1::{Parsed, RequestLimits, check_request, parse_request};
 use saker_http2::Indexing;
 
 const METHODS: [&[u8]; 4] = [b"GET", b"HEAD", b"POST", b"OPTIONS"];
@@ -146,7 +146,9 @@ fn http1(bytes: &[u8]) -> Settled {
     };
     let head = HeadView::new(&bytes[..head_bytes], &index);
     check_request(head).ok()?;
-    Some(of(settled(head).expect("what passes the checks has a host")))
+    Some(of(head
+        .to_request()
+        .expect("what passes the checks has a host")))
 }
 
 /// The same after settling it again, as the pipeline does.

@@ -11,7 +11,7 @@
 use libfuzzer_sys::fuzz_target;
 use saker_apache::{
     Apache, ApacheRules, ContentFilters, Inside, ResponseRules, load,
-    status::{Figures, Report},
+    status::{Counts, Figures, Report},
 };
 use saker_apache_syntax::{OnDisk, Setup};
 use saker_config::model::{Address, PhpPools, Site};
@@ -59,6 +59,10 @@ struct Nothing;
 impl Figures for Nothing {
     fn report(&self) -> Report {
         Report::default()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::default()
     }
 }
 
@@ -109,6 +113,7 @@ fuzz_target!(|data: &[u8]| {
         watcher.clone(),
         Rc::new(Nothing),
         PhpPools::default(),
+        Box::new(saker_native::settings_of(watcher.clone())),
     ));
     let mut exchange = request(&server.site, line);
     let mut response = answer(&rules, &mut exchange);
@@ -117,7 +122,7 @@ fuzz_target!(|data: &[u8]| {
         watcher.clone(),
         Inside::new(Weak::new(), Rc::clone(&rules)),
     );
-    let head = ResponseRules::new(Arc::clone(&server.apache), watcher);
+    let head = ResponseRules::new(Rc::clone(&rules));
     for filter in [&content as &dyn Filter, &head] {
         run(filter.apply(&mut exchange, &mut response));
     }

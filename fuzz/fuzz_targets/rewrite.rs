@@ -104,7 +104,7 @@ fuzz_target!(|data: &[u8]| {
             b'M' => settings
                 .add_map("m", &text, None, |path| Some(path.into()))
                 .map(drop),
-            _ => settings.add_rule(rest),
+            _ => settings.add_rule(rest).map(drop),
         };
     }
     let (path, query) = match request.iter().position(|byte| *byte == b'?') {

@@ -33,7 +33,7 @@ struct World {
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let dir = std::env::temp_dir().join("saker-fuzz-tls");
-    let local = local_certificate(&dir, &[]).expect("a temporary folder");
+    let local = local_certificate(&dir, &[], None).expect("a temporary folder");
     let (names, tls) = (
         vec![SiteName::Exact("localhost".into())],
         SiteTls {
