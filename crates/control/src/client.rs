@@ -76,7 +76,7 @@ impl fmt::Display for ClientError {
             ClientError::NoRecord(pid) => write!(
                 f,
                 "{} has no record of the start of pid {pid}, and root runs nothing else: restart the server instead (systemctl restart)",
-                start_record::FOLDER
+                start_record::folder().display()
             ),
             ClientError::Stranger(socket, uid) => write!(
                 f,
@@ -206,9 +206,9 @@ fn recorded_origin(stream: &mut UnixStream, state_dir: &Path) -> Result<Value, C
     let pid = status["pid"]
         .as_u64()
         .ok_or_else(|| ClientError::Garbled("no pid in it".into()))?;
-    let folder = Path::new(start_record::FOLDER);
-    start_record::read(folder, state_dir, pid)
-        .map_err(|error| ClientError::Io(folder.to_owned(), error))?
+    let folder = start_record::folder();
+    start_record::read(&folder, state_dir, pid)
+        .map_err(|error| ClientError::Io(folder, error))?
         .ok_or(ClientError::NoRecord(pid))
 }
 

@@ -20,13 +20,19 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-/// Folder of the records.
-pub const FOLDER: &str = "/run/saker-starts";
+/// Folder of the records, unless the environment of both the server and root's command names another.
+const FOLDER: &str = "/run/saker-starts";
 /// Bytes of a record: the kernel limits a command line and an environment to less.
 const BYTES_MAX: u64 = 64 << 20;
+
+/// Folder of the records: that of the variable `SAKER_STARTS`, for machines without `/run`, else
+/// `/run/saker-starts`.
+pub fn folder() -> PathBuf {
+    std::env::var_os("SAKER_STARTS").map_or_else(|| FOLDER.into(), PathBuf::from)
+}
 
 /// Writes the record of this process, which serves with `state_dir`, and removes those of processes
 /// that have ended.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use std::{
     env,
     os::{fd::AsFd, unix::fs::MetadataExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -104,7 +104,7 @@ pub fn record_start(lock: &Lock) {
     let origin = origin();
     // Without the record they refuse, and say why.
     if origin["ok"] == true {
-        let _ = start_record::write(Path::new(start_record::FOLDER), lock.directory(), &origin);
+        let _ = start_record::write(&start_record::folder(), lock.directory(), &origin);
     }
 }
 
