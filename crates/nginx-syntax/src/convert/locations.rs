@@ -46,6 +46,9 @@ const STANDARD_FIELDS: &[&str] = &[
     "x-forwarded-proto",
 ];
 
+const INDEX_BEHIND_EXACT: &str = "the index file of a `= …/` location is under the rules of its own \
+    location, which is not converted: the result denies it";
+
 /// The routes of a server.
 pub struct Locations<'t> {
     name: Option<&'t str>,
@@ -54,6 +57,8 @@ pub struct Locations<'t> {
     routes: Vec<(u8, usize, String)>,
     answers_all: bool,
     is_closed: bool,
+    /// Locations that are not for all.
+    guarded: Vec<&'t Directive>,
 }
 
 /// A route in the making.
@@ -71,6 +76,13 @@ struct Route {
     answers: bool,
 }
 
+impl Route {
+    /// Returns true if nothing is left for index files.
+    fn says_all(&self) -> bool {
+        self.answers || self.is_closed || self.keys.contains("try_files = ")
+    }
+}
+
 impl<'t> Locations<'t> {
     pub fn new(settings: &[&'t Directive], name: Option<&'t str>) -> Locations<'t> {
         let mut types = settings
@@ -86,6 +98,7 @@ impl<'t> Locations<'t> {
             routes: Vec::new(),
             answers_all: false,
             is_closed: false,
+            guarded: Vec::new(),
         }
     }
 
@@ -95,6 +108,10 @@ impl<'t> Locations<'t> {
             .iter()
             .filter(|known| known.name() == "location" && known.argument(0) == "^~")
             .map(|known| known.argument(1))
+            .collect();
+        let locations = all.iter().filter(|known| known.name() == "location");
+        self.guarded = locations
+            .filter(|known| known.inside().iter().any(guards))
             .collect();
         for directive in all {
             match directive.name() {
@@ -175,6 +192,10 @@ impl<'t> Locations<'t> {
         for directive in block.inside() {
             self.directive(directive, (kind, name), &mut route, report);
         }
+        if kind == "=" && name.ends_with('/') && self.guards_index_of(block) && !route.says_all() {
+            report.error(block, INDEX_BEHIND_EXACT, None);
+            route.is_closed = true;
+        }
         let all: Vec<&Directive> = block.inside().iter().collect();
         let mut shared = Settings::inside(&self.outer);
         shared.read(&all, self.name, report);
@@ -195,6 +216,14 @@ impl<'t> Locations<'t> {
         };
         let length = if class == 3 { 0 } else { name.len() };
         self.push(class, length, &path, route);
+    }
+
+    /// Returns true if nginx may look for the index file of this location in another one, which is
+    /// not for all.
+    fn guards_index_of(&self, exact: &Directive) -> bool {
+        self.guarded
+            .iter()
+            .any(|known| !std::ptr::eq(*known, exact))
     }
 
     fn directive(
@@ -310,6 +339,15 @@ impl<'t> Locations<'t> {
             }
         }
     }
+}
+
+/// Returns true for directives of a location that is not for all.
+fn guards(directive: &Directive) -> bool {
+    let is_access = matches!(
+        directive.name(),
+        "allow" | "deny" | "auth_basic" | "auth_basic_user_file" | "internal" | "return"
+    );
+    is_access && directive.argument(0) != "off" || closes(directive)
 }
 
 /// The pattern of a name, in which a star is no pattern.

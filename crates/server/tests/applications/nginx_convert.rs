@@ -299,6 +299,39 @@ fn nginx_convert_leaves_out_what_would_be_elsewhere() {
     }
 }
 
+/// nginx looks for the index file in `location /`, and asks for the password there.
+#[test]
+fn nginx_convert_keeps_index_files_of_exact_locations_closed() {
+    let mut site = Site::new("nginx-convert-exact");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
+    site.words.add("address", address);
+    site.dir.write("users", "a:{PLAIN}b\n").unwrap();
+    let server = |guard: &str| {
+        format!(
+            "events {{ }}\nhttp {{\n server {{\n  listen {{address}};\n  root {{dir}}/www;\n\
+             \x20 location = / {{ }}\n  location / {{ {guard} }}\n }}\n}}\n"
+        )
+    };
+    let guard = "auth_basic a; auth_basic_user_file {dir}/users;";
+    let converted = site.convert(&server(guard));
+    assert_eq!(converted.status.code(), Some(1));
+    let said = err(&converted);
+    assert!(
+        said.contains("nginx.conf:6:3: error: the index file"),
+        "{said}"
+    );
+    let file = site.dir.write("saker.toml", &converted.stdout).unwrap();
+    let running = site.start(&["--config", file.to_str().unwrap()], address);
+    assert_eq!(ask(address, "app.test", "/").0, 403);
+    assert_eq!(ask(address, "app.test", "/index.html").0, 401);
+    drop(running);
+    let converted = site.convert(&server("expires 1h;"));
+    assert_eq!(converted.status.code(), Some(0), "{}", err(&converted));
+    let file = site.dir.write("saker.toml", &converted.stdout).unwrap();
+    let _server = site.start(&["--config", file.to_str().unwrap()], address);
+    assert_eq!(ask(address, "app.test", "/").0, 200);
+}
+
 #[test]
 fn nginx_convert_denies_what_it_cannot_say() {
     let mut site = Site::new("nginx-convert-closed");
