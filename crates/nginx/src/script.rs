@@ -12,7 +12,7 @@ use saker_nginx_model::{
     modules::rewrite::{Condition, FileTest, Flag, Return, Rewrite, Statement, Target},
     variables::Variable,
 };
-use saker_pipeline::Response;
+use saker_pipeline::{Body, Response};
 use std::sync::Arc;
 
 /// The outcome of a script.
@@ -210,6 +210,12 @@ impl Request<'_> {
         }
         let location = &self.state.location;
         let mut response = pages::returned(status, text, &location.conf, &self.exchange.path);
+        if let Some(of_error) = of_error
+            && !matches!(response.body, Body::Empty)
+        {
+            // A text is the page of the error in front of it, whatever it is returned with.
+            response.status = Status(of_error);
+        }
         // What an upstream said of the type holds for what takes its place.
         let handed = self.exchange.upstream.internal_redirect.as_ref();
         let said = handed.and_then(|handed| handed.content_type.clone());
