@@ -216,6 +216,8 @@ fn limited(node: &Node, local: &mut DirConfig, reading: &mut Reading<'_>) {
     reading.methods = outer;
 }
 
+const NO_TEXT: Vec<u8> = Vec::new();
+
 /// `~` before the argument, or `…Match`: a pattern. Folders are absolute or below ServerRoot.
 pub fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, String> {
     use std::os::unix::ffi::OsStrExt;
@@ -223,6 +225,8 @@ pub fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, St
     let is_match = node.canonical_name().ends_with("Match");
     let (is_pattern, text) = match words.as_slice() {
         [tilde, text, ..] if tilde == b"~" => (true, text),
+        // The pattern is empty, and matches every name.
+        [tilde] if tilde == b"~" && !is_match => (true, &NO_TEXT),
         [text, ..] => (is_match, text),
         [] => {
             return Err(format!(
