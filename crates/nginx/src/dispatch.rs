@@ -40,6 +40,7 @@ pub fn begin(
         state.auth_answer = None;
         if std::mem::take(&mut exchange.upstream.leads_elsewhere) {
             state.adds_path_to_alias = false;
+            state.is_handed_over = true;
             if !state.change() {
                 return Some(cycle(exchange, nginx, watcher));
             }

@@ -84,6 +84,7 @@ const KEPT_FIELDS: [&str; 4] = ["WWW-Authenticate", "Allow", "Retry-After", "Con
 /// Chooses the error page of a response. Returns true if the phases are to run for it.
 pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
     if request.state.is_forwarded
+        && !request.state.is_handed_over
         && !request.exchange.upstream.is_answered_by_program
         && !request.exchange.upstream.is_replaced
         && response.status == Status::SERVICE_UNAVAILABLE

@@ -77,6 +77,7 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         auth_answer,
         is_subrequest,
         is_forwarded,
+        is_handed_over,
         upstream,
         found,
         lacks_gzip,
@@ -96,7 +97,7 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         .as_ref()
         .is_none_or(|(subject, _)| is_of_decision(exchange, subject));
     let has_any = any!(has_error_page adds_path_to_alias requests_limited connections_limited
-        wants_response wants_content is_subrequest is_forwarded has_failed is_client_settled is_last);
+        wants_response wants_content is_subrequest is_forwarded is_handed_over has_failed is_client_settled is_last);
     let is_plain = error_fields.is_empty()
         && none!(named error_status failed_status ssi_variables limit_rate response content body_file auth_answer upstream found
             slice limit_req_status limit_conn_status user_id_got user_id_set);

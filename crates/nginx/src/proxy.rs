@@ -74,6 +74,7 @@ pub fn forward(request: &mut Request<'_>, caches: &Caches) -> Verdict {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     }
     request.state.is_forwarded = true;
+    request.state.is_handed_over = false;
     choose_by(request, &upstream.name);
     let call = UpstreamRequest {
         to: UpstreamTarget::Upstream(upstream),

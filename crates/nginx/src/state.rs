@@ -101,6 +101,8 @@ pub struct State {
     pub is_subrequest: bool,
     /// An upstream was asked.
     pub is_forwarded: bool,
+    /// An upstream has led the request elsewhere, and no other one was asked since.
+    pub is_handed_over: bool,
     /// The name of the upstream.
     pub upstream: Option<Box<str>>,
     /// Addresses of the upstream's names.
@@ -158,6 +160,7 @@ impl State {
             auth_answer: None,
             is_subrequest: false,
             is_forwarded: false,
+            is_handed_over: false,
             upstream: None,
             found: None,
             lacks_gzip: false,
