@@ -215,7 +215,9 @@ impl Newcomer {
     }
 
     fn serve(&self, program: &Program) -> Running {
+        // Servers of this machine have their state directories below /var/lib.
         const SCRIPT: &str = "set -e; mkdir -p -m 700 /tmp/saker-0; mount --bind \"$1\" /tmp/saker-0; shift
+            mount -t tmpfs none /var/lib
             while [ \"$1\" != -- ]; do mount --bind /dev/null \"$1\"; shift; done; shift; exec \"$@\"";
         let mut words: Vec<OsString> = Vec::new();
         if is_isolated() {
