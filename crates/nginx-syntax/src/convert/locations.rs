@@ -59,6 +59,8 @@ pub struct Locations<'t> {
     is_closed: bool,
     /// Locations that are not for all.
     guarded: Vec<&'t Directive>,
+    /// Neither are those that say nothing of it.
+    guards_rest: bool,
 }
 
 /// A route in the making.
@@ -99,6 +101,7 @@ impl<'t> Locations<'t> {
             answers_all: false,
             is_closed: false,
             guarded: Vec::new(),
+            guards_rest: settings.iter().any(|known| is_access(known)),
         }
     }
 
@@ -221,9 +224,11 @@ impl<'t> Locations<'t> {
     /// Returns true if nginx may look for the index file of this location in another one, which is
     /// not for all.
     fn guards_index_of(&self, exact: &Directive) -> bool {
-        self.guarded
-            .iter()
-            .any(|known| !std::ptr::eq(*known, exact))
+        const ACCESS: &[&str] = &["auth_basic", "auth_basic_user_file", "allow", "satisfy"];
+        let is_own = |known: &Directive| ACCESS.contains(&known.name()) || closes(known);
+        let mut guarded = self.guarded.iter();
+        guarded.any(|known| !std::ptr::eq(*known, exact))
+            || self.guards_rest && exact.inside().iter().any(is_own)
     }
 
     fn directive(
@@ -343,11 +348,15 @@ impl<'t> Locations<'t> {
 
 /// Returns true for directives of a location that is not for all.
 fn guards(directive: &Directive) -> bool {
-    let is_access = matches!(
+    matches!(directive.name(), "internal" | "return") || is_access(directive)
+}
+
+fn is_access(directive: &Directive) -> bool {
+    let is_list = matches!(
         directive.name(),
-        "allow" | "deny" | "auth_basic" | "auth_basic_user_file" | "internal" | "return"
+        "allow" | "deny" | "auth_basic" | "auth_basic_user_file"
     );
-    is_access && directive.argument(0) != "off" || closes(directive)
+    is_list && directive.argument(0) != "off" || closes(directive)
 }
 
 /// The pattern of a name, in which a star is no pattern.

@@ -178,6 +178,31 @@ fn litespeeds_directives_by_url() {
     );
 }
 
+/// Spellings of LiteSpeed's plug-ins for WordPress and Flarum.
+#[test]
+fn lists_of_cookies_have_commas() {
+    let site = Site::start("ac-lists", "");
+    site.says(PUBLIC);
+    for (rule, cookie) in [
+        (r#"[E="Cache-Vary:,wp-postpass_a34b"]"#, "wp-postpass_a34b"),
+        (r#"[E="Cache-Vary:other,wp-postpass_b"]"#, "wp-postpass_b"),
+        (
+            "[E=Cache-Vary:flarum_remember,flarum_lscache_vary,L]",
+            "flarum_lscache_vary",
+        ),
+    ] {
+        site.htaccess(&format!(
+            "<IfModule LiteSpeed>\nRewriteEngine on\nCacheLookup on\nRewriteRule .? - {rule}\n</IfModule>\n"
+        ));
+        let target = format!("/x.cgi?{cookie}");
+        site.until("the cache is on", || site.cached(&target) == "hit");
+        let fields = [("Cookie", &*format!("{cookie}=1"))];
+        assert_eq!(site.runs(&target, &fields), [true, false], "{rule}");
+        let fields = [("Cookie", "another=1")];
+        assert_eq!(site.runs(&target, &fields), [false, false], "{rule}");
+    }
+}
+
 #[test]
 fn rules_tell_the_cache() {
     let site = Site::start("ac-rules", "");

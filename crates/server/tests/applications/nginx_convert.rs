@@ -306,26 +306,33 @@ fn nginx_convert_keeps_index_files_of_exact_locations_closed() {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     site.words.add("address", address);
     site.dir.write("users", "a:{PLAIN}b\n").unwrap();
-    let server = |guard: &str| {
+    let server = |outer: &str, exact: &str, guard: &str| {
         format!(
             "events {{ }}\nhttp {{\n server {{\n  listen {{address}};\n  root {{dir}}/www;\n\
-             \x20 location = / {{ }}\n  location / {{ {guard} }}\n }}\n}}\n"
+             \x20 location = / {{ {exact} }}\n  location / {{ {guard} }}\n {outer}\n }}\n}}\n"
         )
     };
     let guard = "auth_basic a; auth_basic_user_file {dir}/users;";
-    let converted = site.convert(&server(guard));
-    assert_eq!(converted.status.code(), Some(1));
-    let said = err(&converted);
-    assert!(
-        said.contains("nginx.conf:6:3: error: the index file"),
-        "{said}"
-    );
-    let file = site.dir.write("saker.toml", &converted.stdout).unwrap();
-    let running = site.start(&["--config", file.to_str().unwrap()], address);
-    assert_eq!(ask(address, "app.test", "/").0, 403);
-    assert_eq!(ask(address, "app.test", "/index.html").0, 401);
-    drop(running);
-    let converted = site.convert(&server("expires 1h;"));
+    for (outer, exact, guard, folder, file) in [
+        ("", "", guard, 403, 401),
+        (guard, "auth_basic off;", "", 401, 401),
+        ("deny all;", "allow all;", "", 403, 403),
+    ] {
+        let converted = site.convert(&server(outer, exact, guard));
+        assert_eq!(converted.status.code(), Some(1), "{outer}");
+        let said = err(&converted);
+        assert!(
+            said.contains("nginx.conf:6:3: error: the index file"),
+            "{said}"
+        );
+        let toml = site.dir.write("saker.toml", &converted.stdout).unwrap();
+        let _server = site.start(&["--config", toml.to_str().unwrap()], address);
+        assert_eq!(ask(address, "app.test", "/").0, folder, "{outer}");
+        assert_eq!(ask(address, "app.test", "/index.html").0, file, "{outer}");
+    }
+    let converted = site.convert(&server(guard, "", ""));
+    assert_eq!(converted.status.code(), Some(0), "{}", err(&converted));
+    let converted = site.convert(&server("", "", "expires 1h;"));
     assert_eq!(converted.status.code(), Some(0), "{}", err(&converted));
     let file = site.dir.write("saker.toml", &converted.stdout).unwrap();
     let _server = site.start(&["--config", file.to_str().unwrap()], address);

@@ -162,8 +162,13 @@ fn large_logs_are_rotated() {
         rest_with_end(&streams);
         renamed().is_some()
     });
-    let text = fs::read_to_string(renamed().unwrap()).unwrap();
-    assert!(text.len() >= 1 << 10, "{text}");
+    let path = renamed().unwrap();
+    let mut text = String::new();
+    // Its last line may be in the writing still.
+    wait_until("its lines are whole", || {
+        text = fs::read_to_string(&path).unwrap();
+        text.len() >= 1 << 10 && text.ends_with(" end\n")
+    });
     for line in text.lines() {
         assert!(
             line.starts_with("127.0.0.1 x") && line.ends_with(" end"),

@@ -137,7 +137,7 @@ fn without_a_way_for_the_rest_it_is_refused() {
     let mut stream = streams.connect();
     stream.write_all(b"SSH-2.0-x\r\n").unwrap();
     assert_eq!(rest(&mut stream), "");
-    let lines = streams.lines("stream.log", 3);
+    let lines = streams.lines("stream.log", 6);
     let refused = lines.iter().filter(|line| line.ends_with(" 403")).count();
     assert_eq!(refused, 3, "{lines:?}");
     assert!(streams.saker.server.stderr().contains("SK0961"));
