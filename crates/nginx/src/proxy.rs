@@ -112,7 +112,8 @@ fn invalid(request: &mut Request<'_>, proxied: &Proxied) -> Verdict {
 }
 
 /// Refuses a request with its first error if its content has gone to an upstream that failed: another
-/// one must not take it for a request without content. Notes whether an error may lead to another.
+/// one must not take it for a request without content. Notes whether an error may lead to another, or
+/// the upstream itself, by `X-Accel-Redirect: @name`.
 fn without_content(request: &mut Request<'_>) -> Option<Verdict> {
     let upstream = &request.exchange.upstream;
     if upstream.has_lost_content && upstream.own_content.is_none() {
@@ -120,10 +121,17 @@ fn without_content(request: &mut Request<'_>) -> Option<Verdict> {
         request.state.error_status = Some(status);
         return Some(Verdict::Answer(Response::new(Status(status))));
     }
+    if request.exchange.body.is_end() {
+        request.exchange.upstream.may_go_elsewhere = false;
+        return None;
+    }
     let pages = request.state.location.conf.core.error_pages.as_deref();
     let mut pages = pages.unwrap_or_default().iter();
-    request.exchange.upstream.may_go_elsewhere = !request.exchange.body.is_end()
-        && pages.any(|page| page.target.source.starts_with(['@', '$']));
+    let own = &request.state.location;
+    let mut named = request.state.server.named.values();
+    request.exchange.upstream.may_go_elsewhere = pages
+        .any(|page| page.target.source.starts_with(['@', '$']))
+        || named.any(|other| !Arc::ptr_eq(own, other));
     None
 }
 
