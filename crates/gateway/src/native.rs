@@ -133,7 +133,9 @@ pub fn is_missing(exchange: &Exchange, call: &UpstreamRequest, known: &KnownScri
     let (Some(script), Some(root), true) = (&call.script, root, is_for_files) else {
         return false;
     };
-    !known.was_there(&script.filename) && root.is_dir()
+    // Path info has led to the route of the script in front of it, whose pattern the path has not.
+    let is_named = || route.is_some_and(|route| route.pattern.captures(&exchange.path).is_some());
+    !known.was_there(&script.filename) && root.is_dir() && is_named()
 }
 
 /// Files that were there a moment ago. Who asks for one that has just gone is told so by the

@@ -16,6 +16,7 @@ mod identity;
 mod request_edits;
 mod rewriting;
 mod routes;
+mod script_in_front;
 mod stream;
 mod trusted_fields;
 mod user_directories;
@@ -79,6 +80,9 @@ impl Rules for NativeRules {
                     return Verdict::Answer(answer).into();
                 }
             }
+        }
+        if let Some(decided) = script_in_front::follow(exchange, &self.watcher) {
+            return decided.into();
         }
         routes::trace_file(exchange);
         Step::PASS

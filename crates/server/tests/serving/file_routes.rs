@@ -169,6 +169,53 @@ fn what_is_below_a_file_is_under_its_routes() {
     assert_eq!(wiki.field("X-Wiki"), Some("yes"));
 }
 
+/// A server of FastCGI finds the script in front of path info by itself. The one here does not run:
+/// what would be asked of it is 503.
+#[test]
+fn scripts_of_other_servers_are_under_their_routes() {
+    let proxy = "proxy = \"fcgi+unix:/nowhere/php.sock\"\n";
+    let site = format!(
+        "[[site.route]]\npath = \"/app/secret.php\"\ndeny = true\n\
+         [[site.route]]\npath = \"/app/tool\"\ndeny = true\n\
+         [[site.route]]\npath = \"/inside.php\"\ninternal = true\n\
+         [[site.route]]\npath = \"/up/*.php\"\ndeny = true\n\
+         [[site.route]]\npath = \"/far/secret.php\"\ndeny = true\n\
+         [[site.route]]\npath = \"/far/*\"\nroot = \"/nowhere\"\n{proxy}\
+         [[site.route]]\npath = \"*.php\"\n{proxy}\
+         [[site.route]]\npath = \"/*\"\n{proxy}"
+    );
+    let files = [
+        ("www/app/secret.php", SCRIPT),
+        ("www/app/tool", SCRIPT),
+        ("www/inside.php", SCRIPT),
+        ("www/index.php", SCRIPT),
+        ("www/up/evil.php", SCRIPT),
+        ("www/pic/a.jpg", "a picture"),
+    ];
+    let saker = start("file-routes-fastcgi", &site, &files);
+    let mut client = saker.connect().unwrap();
+    expect(
+        &mut client,
+        &[
+            ("/app/secret.php", 403, ""),
+            ("/app/secret.php/x", 403, ""),
+            ("/app/secret.php/x/y.php", 403, ""),
+            ("/app/secret.php/", 403, ""),
+            ("/app/tool/x", 403, ""),
+            ("/app/other/x", 503, ""),
+            ("/inside.php/x", 404, ""),
+            ("/up/evil.php/x", 403, ""),
+            ("/pic/a.jpg/x.php", 404, ""),
+            ("/far/secret.php/x", 403, ""),
+            ("/far/other.php/x", 503, ""),
+            ("/index.php", 503, ""),
+            ("/index.php/x", 503, ""),
+            ("/index.php/x.php", 404, ""),
+            ("/none.php", 404, ""),
+        ],
+    );
+}
+
 #[test]
 fn with_htaccess_files_too() {
     let site = "htaccess = true\nphp = \"auto\"\nmedia = [\"mp4\", \"hls\"]\n\
