@@ -7,7 +7,10 @@
 use crate::{
     facts::note_dependencies,
     modules::{
-        access::{client_name::look_up, form_content, request::AccessRequest},
+        access::{
+            client_name::look_up, credentials::join_authorization, form_content,
+            request::AccessRequest,
+        },
         session,
     },
     state::{may_ask, peek, snapshot, state, vary_by},
@@ -38,6 +41,7 @@ pub fn access(
     let Some(local) = state(exchange).local.clone() else {
         return Verdict::Pass;
     };
+    join_authorization(exchange);
     if let Some(pause) = session::load(exchange, host, &local) {
         return Verdict::Wait(pause);
     }
