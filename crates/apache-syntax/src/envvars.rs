@@ -1,10 +1,10 @@
 //! Debian's `/etc/apache2/envvars`: what the init script exports to Apache, read without a shell.
 //!
 //! Understood are `NAME=value` and `export NAME[=value]`, quotes, `$NAME`, `${NAME}`,
-//! `${NAME:-default}`, `: ${NAME:=default}`, and `if`, with the tests of the stock file answered as
-//! for the instance that has no suffix. Anything else in the file is skipped: it is a program, and
-//! a server that ran it would trust it more than it needs to. The one name the file relies on is
-//! `APACHE_CONFDIR`.
+//! `${NAME:-default}`, `: ${NAME:=default}`, `${NAME##pattern}` and its kin with `*` and `?`, and
+//! `if`. Anything else in the file is skipped: it is a program, and a server that ran it would trust
+//! it more than it needs to. The one name the file relies on is `APACHE_CONFDIR`, the folder that the
+//! file is in: the stock file makes the suffix of an instance (`/etc/apache2-NAME`) of it.
 
 use crate::{line::trimmed, variables::ProcessEnvironment};
 
@@ -12,17 +12,23 @@ use crate::{line::trimmed, variables::ProcessEnvironment};
 const BYTES_MAX: usize = 1 << 20;
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Adds what the file exports to the environment, which wins where the file only gives defaults.
-pub fn read_envvars(text: &[u8], environment: &mut ProcessEnvironment) {
+/// Adds what the file in a folder exports to the environment, which wins where the file only gives
+/// defaults, and for names that begin with `APACHE_`: apachectl, which exports them, has read the file
+/// for the instance that is meant.
+pub fn read_envvars(text: &[u8], folder: &[u8], environment: &mut ProcessEnvironment) {
     let text = text.get(..BYTES_MAX.min(text.len())).unwrap_or_default();
     let mut shell = Shell {
         variables: environment.clone(),
         exported: Vec::new(),
         branches: Vec::new(),
     };
+    let confdir = b"APACHE_CONFDIR".to_vec();
+    shell.variables.insert(confdir, folder.to_vec());
     for line in text.split(|byte| *byte == b'\n') {
         shell.line(trimmed(line));
     }
+    let is_told = |name: &[u8]| name.starts_with(b"APACHE_") && environment.contains_key(name);
+    shell.exported.retain(|name| !is_told(name));
     for name in shell.exported {
         if let Some(value) = shell.variables.get(&name) {
             environment.insert(name, value.clone());
@@ -169,6 +175,11 @@ impl Shell {
             .position(|byte| !is_name_byte(*byte))
             .unwrap_or(inner.len());
         let (name, rest) = inner.split_at(length);
+        if let Some(cut) = Cut::of(rest) {
+            let found = self.variables.get(name).map_or(&b""[..], Vec::as_slice);
+            value.extend(cut.rest(found));
+            return end + 2;
+        }
         let found = self
             .variables
             .get(name)
@@ -187,6 +198,70 @@ impl Shell {
         value.extend(result);
         end + 2
     }
+}
+
+/// `#pattern` and `##pattern` cut the shortest and the longest beginning, `%` and `%%` the end.
+struct Cut<'t> {
+    is_at_end: bool,
+    is_longest: bool,
+    pattern: &'t [u8],
+}
+
+impl<'t> Cut<'t> {
+    fn of(text: &'t [u8]) -> Option<Cut<'t>> {
+        let (sign, rest) = text.split_first()?;
+        if !matches!(sign, b'#' | b'%') {
+            return None;
+        }
+        let longest = rest.strip_prefix(&[*sign]);
+        Some(Cut {
+            is_at_end: *sign == b'%',
+            is_longest: longest.is_some(),
+            pattern: longest.unwrap_or(rest),
+        })
+    }
+
+    fn rest<'v>(&self, value: &'v [u8]) -> &'v [u8] {
+        // Lengths of the part that is cut.
+        let mut lengths: Vec<usize> = (0..=value.len()).collect();
+        if self.is_longest {
+            lengths.reverse();
+        }
+        let halves = lengths.into_iter().map(|length| match self.is_at_end {
+            true => {
+                let (rest, cut) = value.split_at(value.len() - length);
+                (cut, rest)
+            }
+            false => value.split_at(length),
+        });
+        let mut matching = halves.filter(|(cut, _)| fits(cut, self.pattern));
+        matching.next().map_or(value, |(_, rest)| rest)
+    }
+}
+
+/// Returns true if the whole text has the pattern, in which `*` and `?` mean what they do in a shell.
+fn fits(text: &[u8], pattern: &[u8]) -> bool {
+    let (mut at, mut in_pattern, mut star) = (0, 0, None);
+    while at < text.len() {
+        match pattern.get(in_pattern) {
+            Some(b'*') => {
+                star = Some((at, in_pattern));
+                in_pattern += 1;
+            }
+            Some(sign) if *sign == b'?' || text.get(at) == Some(sign) => {
+                at += 1;
+                in_pattern += 1;
+            }
+            _ => {
+                let Some((from, star_at)) = star else {
+                    return false;
+                };
+                star = Some((from + 1, star_at));
+                (at, in_pattern) = (from + 1, star_at + 1);
+            }
+        }
+    }
+    pattern.iter().skip(in_pattern).all(|sign| *sign == b'*')
 }
 
 fn first_word(line: &[u8]) -> &[u8] {
@@ -212,7 +287,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
             .collect();
-        read_envvars(text.as_bytes(), &mut environment);
+        read_envvars(text.as_bytes(), b"/etc/apache2", &mut environment);
         let string = |bytes| String::from_utf8(bytes).unwrap();
         let mut pairs: Vec<(String, String)> = environment
             .into_iter()
@@ -245,6 +320,49 @@ mod tests {
             read(": ${U:=a}\nexport U", &[("U", "b")]),
             pairs(&[("U", "b")])
         );
+    }
+
+    #[test]
+    fn instances_have_their_own_files() {
+        const STOCK: &str = "if [ \"${APACHE_CONFDIR##/etc/apache2-}\" != \"${APACHE_CONFDIR}\" ] ; then\n\
+            \tSUFFIX=\"-${APACHE_CONFDIR##/etc/apache2-}\"\nelse\n\tSUFFIX=\nfi\n\
+            export APACHE_PID_FILE=/var/run/apache2$SUFFIX/apache2.pid\n";
+        let pid_file = |folder: &str, told: Option<&str>| {
+            let mut environment = ProcessEnvironment::default();
+            if let Some(told) = told {
+                environment.insert(b"APACHE_PID_FILE".to_vec(), told.into());
+            }
+            read_envvars(STOCK.as_bytes(), folder.as_bytes(), &mut environment);
+            assert_eq!(environment.len(), 1, "{environment:?}");
+            String::from_utf8(environment.into_iter().next().unwrap().1).unwrap()
+        };
+        assert_eq!(
+            pid_file("/etc/apache2", None),
+            "/var/run/apache2/apache2.pid"
+        );
+        assert_eq!(
+            pid_file("/etc/apache2-two", None),
+            "/var/run/apache2-two/apache2.pid"
+        );
+        assert_eq!(pid_file("/etc/apache2", Some("/x.pid")), "/x.pid");
+    }
+
+    #[test]
+    fn cuts() {
+        for (expression, value) in [
+            ("${A#*/}", "b/c.d.e"),
+            ("${A##*/}", "c.d.e"),
+            ("${A%.*}", "a/b/c.d"),
+            ("${A%%.*}", "a/b/c"),
+            ("${A#x}", "a/b/c.d.e"),
+            ("${A#?}", "/b/c.d.e"),
+            ("${A##*}", ""),
+            ("${A%}", "a/b/c.d.e"),
+            ("${NONE##*/}", ""),
+        ] {
+            let text = format!("A=a/b/c.d.e\nexport B={expression}");
+            assert_eq!(read(&text, &[]), pairs(&[("B", value)]), "{expression}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use saker_config::{
 use saker_control::apache_state;
 use saker_pipeline::FrontEnd;
 use std::{
-    os::unix::ffi::OsStringExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -323,7 +323,7 @@ pub fn apache_setup(input: &ApacheInput) -> (Setup, PathBuf) {
         .map(|(name, value)| (name.into_vec(), value.into_vec()))
         .collect();
     if let Ok(text) = saker_net::privileged::read(&folder.join("envvars")) {
-        read_envvars(&text, &mut setup.environment);
+        read_envvars(&text, folder.as_os_str().as_bytes(), &mut setup.environment);
     }
     setup.matches = |pattern, version| {
         let pattern = Pattern::compile(pattern, PatternOptions::default())

@@ -374,7 +374,8 @@ fn debians_stock_configuration_reads_the_same() {
     require("apache2").unwrap();
     let configuration = stock(&folder);
     let mut environment = HashMap::new();
-    read_envvars(&fs::read(folder.join("envvars")).unwrap(), &mut environment);
+    let text = fs::read(folder.join("envvars")).unwrap();
+    read_envvars(&text, folder.to_string_lossy().as_bytes(), &mut environment);
     assert!(
         environment.contains_key(&b"APACHE_RUN_USER"[..])
             && environment.contains_key(&b"APACHE_LOG_DIR"[..]),
