@@ -7,6 +7,7 @@
 //! by the user, and in the service, that the running one was started by.
 //! Out of scope: taking over, which the new server does with the running one.
 
+mod service;
 mod successor;
 
 use crate::{
@@ -68,7 +69,28 @@ pub fn is_due(state_dir: &Path) -> Result<bool, ClientError> {
     Ok(client::origin(state_dir)?["is_replaced"] == true)
 }
 
-/// The same; a server whose start root has not noted is reloaded as it is.
+/// The same for servers that can be replaced where they are: a service of systemd that would end
+/// with them is reloaded.
+pub fn is_due_and_possible(state_dir: &Path) -> Result<bool, ClientError> {
+    if !is_due(state_dir)? {
+        return Ok(false);
+    }
+    let running = Running::ask(state_dir)?;
+    let unit = service::that_ends_with(running.pid, &running.environment);
+    if let Some(unit) = &unit {
+        output::error(format_args!("saker: not upgraded: {}\n", no_pid_file(unit)));
+    }
+    Ok(unit.is_none())
+}
+
+fn no_pid_file(unit: &str) -> String {
+    format!(
+        "{unit} has no `PIDFile=`, so that systemd would end it with the server that runs now: restart it \
+         (`systemctl restart {unit}`), or give it one (docs/service.md)"
+    )
+}
+
+/// The same as [`is_due`]; a server whose start root has not noted is reloaded as it is.
 fn is_known_to_be_due(state_dir: &Path) -> Result<bool, ClientError> {
     is_due(state_dir).or_else(|error| match error {
         ClientError::NoRecord(_) => {
@@ -337,9 +359,13 @@ impl Running {
             .any(|(name, _)| name == "NOTIFY_SOCKET");
         let group = |process: &str| fs::read_to_string(format!("/proc/{process}/cgroup")).ok();
         let is_outside = is_service && group("self") != group(&self.pid.to_string());
-        is_outside.then(|| {
-            "the server is a service of systemd, which would not know the new one: run `systemctl reload` of its service".into()
-        })
+        if is_outside {
+            return Some(
+                "the server is a service of systemd, which would not know the new one: run `systemctl reload` of its service".into(),
+            );
+        }
+        let unit = service::that_ends_with(self.pid, &self.environment)?;
+        Some(no_pid_file(&unit))
     }
 
     fn command(&self, program: &Path, task: &str) -> Command {

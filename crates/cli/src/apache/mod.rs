@@ -169,7 +169,7 @@ fn upgraded(loaded: &Loaded, pid_file: Option<&Path>) -> Option<ExitCode> {
     let state_dir = beside.unwrap_or_else(|| loaded.model.server.state_dir.clone());
     // Other processes of this program with the same arguments have tasks of their own.
     let is_asked = saker_broker::role().is_none() && !saker_control::upgrade::is_upgrade();
-    match is_asked && crate::upgrade::is_due(&state_dir).unwrap_or(false) {
+    match is_asked && crate::upgrade::is_due_and_possible(&state_dir).unwrap_or(false) {
         true => crate::upgrade::replace(&state_dir, None, crate::upgrade::PATIENCE).ok(),
         false => None,
     }
