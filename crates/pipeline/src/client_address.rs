@@ -15,24 +15,29 @@ use saker_http::{
 use saker_ipset::forwarded::{self, Trust};
 use std::net::SocketAddr;
 
-/// Fields by which proxies describe the client and its request.
+/// Fields by which proxies describe the client and its request, beside those whose names begin with
+/// `X-Forwarded-`.
 const PROXY_FIELDS: &[&str] = &[
     "cf-connecting-ip",
     "cf-connecting-ipv6",
+    "client-ip",
     "fastly-client-ip",
     "fly-client-ip",
     "forwarded",
+    "forwarded-for",
+    "front-end-https",
+    "incap-client-ip",
     "true-client-ip",
+    "wl-proxy-client-ip",
+    "x-azure-clientip",
     "x-client-ip",
     "x-cluster-client-ip",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-proto",
-    "x-forwarded-server",
+    "x-envoy-external-address",
+    "x-forwarded",
+    "x-original-forwarded-for",
     "x-real-ip",
 ];
+const PROXY_PREFIX: &[u8] = b"x-forwarded-";
 
 /// The client of a request that came over the connection of a trusted proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +110,8 @@ fn joined(view: HeadView<'_>, name: &str) -> String {
 /// Returns true for the name, in any spelling, of a field by which proxies describe a client and its
 /// request. (One of another name may be configured, which is an address.)
 pub fn is_of_proxies(name: &[u8]) -> bool {
-    is_alike_any(name, PROXY_FIELDS)
+    let start = name.get(..PROXY_PREFIX.len());
+    start.is_some_and(|start| is_alike(start, PROXY_PREFIX)) || is_alike_any(name, PROXY_FIELDS)
 }
 
 /// Removes fields that only trusted proxies may send: all of them from the request of a client that
@@ -116,7 +122,7 @@ pub fn drop_made_up_fields(exchange: &mut Exchange, trusted: &TrustedProxies) {
         return;
     }
     let is_made_up = |name: &[u8]| {
-        let is_known = is_alike_any(name, PROXY_FIELDS) || is_alike(name, trusted.field.as_bytes());
+        let is_known = is_of_proxies(name) || is_alike(name, trusted.field.as_bytes());
         let is_plain = || {
             !name
                 .iter()

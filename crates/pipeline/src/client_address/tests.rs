@@ -126,12 +126,16 @@ fn fields_of_proxies_are_dropped_from_others() {
         ("CF-Connecting-IP", "6.6.6.6"),
         ("Forwarded", "for=6.6.6.6"),
         ("X-Real-IP", "6.6.6.6"),
+        ("Client-IP", "6.6.6.6"),
+        ("X-Forwarded", "6.6.6.6"),
+        ("X-Forwarded-Ssl", "on"),
+        ("X-Forwarded-Anything", "1"),
         ("X-Other", "1"),
     ];
     for (forwarding, expected) in [
-        (Forwarding::Unknown, 6),
+        (Forwarding::Unknown, 10),
         (Forwarding::Direct, 1),
-        (Forwarding::Proxied, 5),
+        (Forwarding::Proxied, 9),
     ] {
         let mut client = connection("192.0.2.1:9", false);
         client.forwarding = forwarding;
