@@ -11,6 +11,7 @@ use saker_config::model::{AuthRules, JwtRules};
 use saker_http::{
     KnownField, Status,
     cookies::cookies_with_commas,
+    field_name::is_alike,
     query::{self, form_decoded},
 };
 use saker_identity::{Claims, KeySet, TokenError, TokenRules, token};
@@ -33,30 +34,31 @@ pub enum Tokens {
     Several,
 }
 
-/// The token of a request, in whichever of the places it is. Names of parameters are decoded, and
-/// cookies and parameters are split wherever some program splits them.
+/// The token of a request, in whichever of the places it is. Cookies and parameters are split wherever
+/// some program splits them, and have the names that PHP reads, too.
 pub fn tokens_of(exchange: &Exchange, jwt: &JwtRules) -> Tokens {
     if is_ambiguous(exchange) {
         return Tokens::Several;
     }
     let view = exchange.head.view();
-    let in_field = view.first("authorization").and_then(bearer);
+    let field = view.first("authorization");
+    let in_field = field.and_then(bearer);
     let mut all: Vec<Vec<u8>> = in_field.map(<[u8]>::to_vec).into_iter().collect();
     if let Some(name) = &jwt.cookie {
         let cookies = cookies_with_commas(view.lines(KnownField::Cookie));
-        let named = cookies.filter(|cookie| cookie.name == name.as_bytes());
+        let named = cookies.filter(|cookie| is_read_as(cookie.name, name));
         all.extend(named.filter_map(|cookie| Some(cookie.value?.to_vec())));
     }
     if let (Some(name), Some(query)) = (&jwt.query, exchange.query.as_deref()) {
         let parameters = query::parameters_with_semicolons(query);
-        let named =
-            parameters.filter(|parameter| *form_decoded(parameter.name) == *name.as_bytes());
+        let named = parameters.filter(|parameter| is_read_as(parameter.name, name));
         all.extend(named.filter_map(|parameter| Some(form_decoded(parameter.value?).into_owned())));
     }
     let is_in_field = in_field.is_some();
     let mut all = all.into_iter().filter(|token| !token.is_empty());
     match all.next() {
         None => Tokens::None,
+        Some(_) if !is_in_field && field.is_some_and(may_be_token) => Tokens::Several,
         Some(token) if all.any(|other| other != token) => Tokens::Several,
         Some(token) => Tokens::One(Presented { token, is_in_field }),
     }
@@ -70,10 +72,33 @@ pub fn several(exchange: &Exchange, rules: &AuthRules) -> Response {
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, rest) = value.split_at_checked(7)?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer ")
-        .then(|| rest.trim_ascii())
+    let (scheme, rest) = value.split_at_checked(6)?;
+    let is_bearer =
+        scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_some_and(u8::is_ascii_whitespace);
+    is_bearer.then(|| rest.trim_ascii())
+}
+
+/// Returns true for credentials that a program could take for a token: all but those of Basic and
+/// Digest.
+fn may_be_token(value: &[u8]) -> bool {
+    let is_of = |scheme: &[u8]| {
+        let (start, rest) = value.split_at_checked(scheme.len()).unwrap_or((value, b""));
+        start.eq_ignore_ascii_case(scheme) && rest.first().is_some_and(u8::is_ascii_whitespace)
+    };
+    !(value.trim_ascii().is_empty() || is_of(b"basic") || is_of(b"digest"))
+}
+
+/// Returns true if a program may know a cookie or parameter by this name: PHP decodes names, ends them
+/// at a NUL and in front of a bracket, ignores spaces in front, and reads dots and spaces as `_`.
+fn is_read_as(sent: &[u8], name: &str) -> bool {
+    let decoded = form_decoded(sent);
+    let decoded = decoded.split(|byte| *byte == 0).next().unwrap_or_default();
+    let decoded = decoded.trim_ascii_start();
+    let array = decoded
+        .split(|byte| *byte == b'[')
+        .next()
+        .unwrap_or_default();
+    is_alike(decoded, name.as_bytes()) || is_alike(array, name.as_bytes())
 }
 
 /// The refusal of a request (RFC 6750 section 3): without a token, or with the error of one.

@@ -248,6 +248,8 @@ fn no_request_has_credentials_of_two_users() {
             "token=ANN; token=BOB",
             "token=BOB; a=b; token=ANN",
             "a=b, token=BOB; token=ANN",
+            "token[=BOB; token=ANN",
+            "token=ANN; %74oken=BOB",
         ] {
             check(protocol, "/token.cgi", &[("Cookie", &cookie(cookies))], 400);
         }
@@ -257,9 +259,30 @@ fn no_request_has_credentials_of_two_users() {
             "access_token=ANN&access%5Ftoken=BOB",
             "%61ccess_token=BOB&access_token=ANN",
             "a=b;access_token=BOB&access_token=ANN",
+            // Names that PHP reads as this one.
+            "access_token=ANN&access.token=BOB",
+            "access_token=ANN&access%20token=BOB",
+            "access_token=ANN&access+token=BOB",
+            "access_token=ANN&+access_token=BOB",
+            "access_token=ANN&access%5Btoken=BOB",
+            "access_token=ANN&access_token%5Bx%5D=BOB",
+            "access_token=ANN&access_token%00x=BOB",
         ] {
             check(protocol, &query(text), &[], 400);
         }
         check(protocol, &query("access_token=BOB"), &[ann], 400);
+        let cookie_ann = cookie("token=ANN");
+        let with = |value| [("Cookie", &*cookie_ann), ("Authorization", value)];
+        for value in [
+            BOB,
+            "Token x",
+            "Bearer=x",
+            "Bearer\tx",
+            "bearer\t x",
+            "JWT x",
+        ] {
+            check(protocol, "/token.cgi", &with(value), 400);
+        }
+        check(protocol, "/token.cgi", &with("Basic YTpi"), 200);
     }
 }
