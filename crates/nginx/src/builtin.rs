@@ -74,7 +74,10 @@ impl Request<'_> {
                 words(!query.is_empty(), b"?", b"")
             }
             Builtin::RequestUri => Held::Text(head.target()),
-            Builtin::RequestMethod => Held::Text(head.method_token()),
+            Builtin::RequestMethod => Held::Text(match &self.state.asked {
+                Some(asked) => &asked.method,
+                None => head.method_token(),
+            }),
             Builtin::Host => Held::Text(self.host()),
             Builtin::Scheme => words(exchange.client.secure, b"https", b"http"),
             Builtin::Https => words(exchange.client.secure, b"on", b""),
@@ -298,7 +301,10 @@ impl Request<'_> {
             | Builtin::TcpinfoRttvar
             | Builtin::TcpinfoSndCwnd
             | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
-            Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
+            Builtin::Request => Some(match &self.state.asked {
+                Some(asked) => asked.start_line.to_vec(),
+                None => exchange.head.view().start_line().to_vec(),
+            }),
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),
             Builtin::ConnectionRequests => text(&client.requests.get()),

@@ -341,7 +341,10 @@ impl Request<'_> {
 
     /// Records the method, which `GET` and `HEAD` of a cached route share.
     pub fn method(&mut self) -> Vec<u8> {
-        let method = self.exchange.head.view().method_token().to_vec();
+        let method = match &self.state.asked {
+            Some(asked) => asked.method.to_vec(),
+            None => self.exchange.head.view().method_token().to_vec(),
+        };
         self.depends_on_value(RequestPart::Method, Some(&method));
         method
     }

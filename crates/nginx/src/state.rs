@@ -50,10 +50,18 @@ impl Drop for BodyFile {
     }
 }
 
+/// How a client has asked for something.
+pub struct Asked {
+    pub method: Box<[u8]>,
+    pub start_line: Box<[u8]>,
+}
+
 /// The state of a request.
 #[derive(Clone)]
 pub struct State {
     pub server: Arc<Server>,
+    /// Of a request inside of another one: how the client asked for the outermost one.
+    pub asked: Option<Rc<Asked>>,
     pub location: Arc<Location>,
     /// A named location that comes next, instead of a search.
     pub named: Option<Arc<Location>>,
@@ -136,6 +144,7 @@ impl State {
         State {
             location: Arc::clone(&server.outside),
             server,
+            asked: None,
             named: None,
             captures: None,
             values: Vec::new(),

@@ -5,11 +5,14 @@
 //! Caveat: a subrequest passes limits and access, as in nginx, and reaches internal locations. It has
 //! the fields of the request, no content, and none of its conditions.
 
-use crate::{pages, state::State};
+use crate::{
+    pages,
+    state::{Asked, State},
+};
 use saker_files::Watcher;
 use saker_nginx_model::Nginx;
 use saker_pipeline::{
-    Body, Exchange, Inner, NoBody, Response, Services, phases, respond::is_redirect,
+    Body, Exchange, Inner, NoBody, Response, Services, phases, respond::is_redirect, template,
 };
 use std::{
     rc::{Rc, Weak},
@@ -82,6 +85,14 @@ pub fn inner(
     inner.routing.site_index = exchange.routing.site_index;
     inner.routing.scripts_by_name = false;
     inner.log.id = Rc::clone(&exchange.log.id);
+    // Both are one request for logs and programs.
+    let id = || {
+        exchange
+            .log
+            .request_id
+            .get_or_init(template::new_request_id)
+    };
+    let _ = inner.log.request_id.set(id().clone());
     inner.log.error_log.clone_from(&exchange.log.error_log);
     inner.share_budget(exchange);
     inner.routing.nesting = exchange.routing.nesting.saturating_add(1);
@@ -89,6 +100,7 @@ pub fn inner(
     let mut state = State::new(Arc::clone(&outer.server));
     state.values.clone_from(&outer.values);
     state.ssi_variables.clone_from(&outer.ssi_variables);
+    state.asked = Some(outer.asked.clone().unwrap_or_else(|| asked(exchange)));
     state.is_internal = true;
     state.requests_limited = true;
     state.connections_limited = true;
@@ -96,6 +108,15 @@ pub fn inner(
     state.is_client_settled = true;
     inner.extensions.insert(state);
     Some(inner)
+}
+
+/// What variables say of the client's request; the head of one inside of it is a GET.
+fn asked(exchange: &Exchange) -> Rc<Asked> {
+    let view = exchange.head.view();
+    Rc::new(Asked {
+        method: view.method_token().into(),
+        start_line: view.start_line().into(),
+    })
 }
 
 /// Copies a request without its content, for work behind its response.
