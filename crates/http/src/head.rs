@@ -505,6 +505,7 @@ impl<'a> HeadView<'a> {
                 ..*self.index
             },
             is_edited: false,
+            is_draft: false,
             is_settled: false,
             host_before: None,
         }
@@ -551,6 +552,8 @@ pub struct RequestHead {
     bytes: Vec<u8>,
     index: HeadIndex,
     is_edited: bool,
+    /// Made by hand, and without fields so far: what gets them is no edit of a client's request.
+    is_draft: bool,
     /// The Host field is the effective host; see [`crate::effective_host`].
     pub(crate) is_settled: bool,
     /// The Host field before edits, where they have changed it.
@@ -570,6 +573,7 @@ impl RequestHead {
             bytes: bytes.into_vec(),
             index,
             is_edited: false,
+            is_draft: false,
             is_settled: false,
             host_before: None,
         }
@@ -611,6 +615,7 @@ impl RequestHead {
             bytes,
             index,
             is_edited: false,
+            is_draft: fields.is_empty(),
             is_settled: false,
             host_before: None,
         }
@@ -629,9 +634,19 @@ impl RequestHead {
         }
     }
 
+    /// The request with the Host field that it had before edits by rules: for further requests on its
+    /// behalf, whose sites are chosen anew.
+    pub fn with_host_before_edits(&self) -> RequestHead {
+        let mut head = self.clone();
+        if let Some(host) = head.host_before.take() {
+            head.replace_host(&host);
+        }
+        head
+    }
+
     /// The Host field before an edit, if it or an earlier one changes it.
     fn host_before_edit(&self, edited: HeadView<'_>) -> Option<Box<[u8]>> {
-        if self.host_before.is_some() {
+        if self.host_before.is_some() || self.is_draft {
             return self.host_before.clone();
         }
         let own = self.view().known(KnownField::Host);
@@ -691,6 +706,7 @@ impl RequestHead {
             bytes,
             index,
             is_edited: true,
+            is_draft: false,
             is_settled: false,
             host_before,
         }
@@ -738,6 +754,7 @@ impl RequestHead {
             bytes,
             index,
             is_edited: true,
+            is_draft: false,
             is_settled: false,
             host_before,
         }

@@ -45,6 +45,7 @@ impl RequestHead {
             index,
             is_edited: false,
             is_settled: false,
+            is_draft: false,
             host_before: None,
         }
     }

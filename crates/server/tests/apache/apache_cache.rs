@@ -178,6 +178,61 @@ fn litespeeds_directives_by_url() {
     );
 }
 
+/// A site's owner edits the Host field, and its pages have parts and refreshes.
+#[test]
+fn edits_of_the_host_reach_no_other_site() {
+    let host = |name: &str| {
+        format!(
+            "<VirtualHost *>\nServerName {name}.test\nDocumentRoot {{dir}}/www/{name}\nCacheLookup on\nCacheEnable disk /\n</VirtualHost>\n"
+        )
+    };
+    let site = Site::with_hosts("ac-edited-host", &[host("a"), host("b")].concat());
+    let script = |path: &str, text: &str| {
+        let file = site
+            .saker
+            .dir
+            .write(path, format!("#!/bin/sh\n{text}"))
+            .unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script(
+        "www/a/parts.cgi",
+        "printf 'X-LiteSpeed-Cache-Control: no-cache, esi=on\\nContent-Type: text/html\\n\\n'\n\
+         printf '<esi:inline name=\"/page.cgi\" cache-control=\"public,max-age=3600\">of a</esi:inline>'\n",
+    );
+    let refreshed =
+        "printf 'ETag: \"1\"\\nCache-Control: public, max-age=1, stale-while-revalidate=600\\n'\n";
+    script(
+        "www/a/aged.cgi",
+        &format!(
+            "echo run >>'{{dir}}/aged'\n{refreshed}printf 'Content-Type: text/html\\n\\nof a'\n"
+        )
+        .replace("{dir}", &site.saker.dir.display().to_string()),
+    );
+    script(
+        "www/b/aged.cgi",
+        &format!(
+            "test \"$HTTP_IF_NONE_MATCH\" && printf 'Status: 304\\n'\n{refreshed}printf 'Content-Type: text/html\\n\\nof b'\n"
+        ),
+    );
+    script(
+        "www/b/page.cgi",
+        "printf 'X-LiteSpeed-Cache-Control: public,max-age=60\\nContent-Type: text/html\\n\\nof b'\n",
+    );
+    let dir = &site.saker.dir;
+    dir.write("www/a/.htaccess", "RequestHeader set Host b.test\n")
+        .unwrap();
+    let ask = |host: &str, target: &str| site.ask(target, &[("Host", host)]).text();
+    assert_eq!(ask("a.test", "/parts.cgi"), "");
+    assert_eq!(ask("b.test", "/page.cgi"), "of b");
+    assert_eq!(ask("a.test", "/aged.cgi"), "of a");
+    let made = || fs::read_to_string(dir.join("aged")).map_or(0, |text| text.lines().count());
+    site.saker.advance_clock(2).unwrap();
+    assert_eq!(ask("a.test", "/aged.cgi"), "of a");
+    site.until("a's own page is refreshed", || made() > 1);
+    assert_eq!(ask("b.test", "/aged.cgi"), "of b");
+}
+
 /// Spellings of LiteSpeed's plug-ins for WordPress and Flarum.
 #[test]
 fn lists_of_cookies_have_commas() {
