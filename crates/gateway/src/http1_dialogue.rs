@@ -20,10 +20,7 @@ use saker_http1::{
 };
 use std::{borrow::Cow, cell::RefCell};
 
-use crate::{
-    connection_options::names_field,
-    forward::{Address, Line, is_of_connection, protocols},
-};
+use crate::forward::{Address, Line, is_of_connection, protocols};
 
 /// The way a request is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,8 +117,8 @@ impl Http1Dialogue {
             ClientConnection::KeepAlive
         };
         let left_out = LeftOut {
-            names: address.names_left_out(head),
-            is_left_out: address.left_out(head),
+            names: address.names_left_out(),
+            is_left_out: address.left_out(),
         };
         let more = address.own().chain(announced).chain(upgrade);
         encode_forwarded_head(line, head, left_out, more, (framing, connection), out)
@@ -313,6 +310,12 @@ impl Dialogue for Http1Dialogue {
             State::Length(_) | State::Chunked(_) => Err(Fault::Cut.into()),
         }
     }
+}
+
+/// True for an option of Connection that is the name of a field, which is then of the connection (RFC
+/// 9110 section 7.6.1).
+fn names_field(option: &[u8]) -> bool {
+    !matches!(option, b"" | b"close" | b"keep-alive" | b"Keep-Alive")
 }
 
 /// Fields that go on to the client, without those of the connection.

@@ -23,7 +23,6 @@ mod codecs;
 mod connect;
 mod connect_dialogue;
 mod connection_exchange;
-mod connection_options;
 mod exchange_context;
 mod failure;
 mod fetch;

@@ -112,8 +112,7 @@ fn asking(method: &str, target: &str, upstream: &Arc<Upstream>) -> Exchange {
         ("Host", "test"),
         ("TE", "trailers"),
         ("Cookie", "a=b"),
-        ("Connection", "x-own"),
-        ("X-Own", "1"),
+        ("Connection", "keep-alive"),
     ];
     exchange.head = RequestHead::build(method, target, Version::Http2, &fields);
     exchange.upstream.call.as_mut().unwrap().target = target.as_bytes().to_vec();

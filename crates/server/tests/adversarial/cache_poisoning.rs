@@ -318,6 +318,22 @@ fn nominated_fields_vanish_for_keys_and_applications_alike() {
             !text.contains("accept-language") && !text.contains("x-evil"),
             "{text}"
         );
+        // Fields that are for all recipients stay for the application as for keys.
+        let fields = [
+            (
+                "Connection",
+                "origin, Cookie, cf-ipcountry, x-client-cert-dn",
+            ),
+            ("Origin", "https://app.test"),
+            ("Cookie", "c=1"),
+            ("CF-IPCountry", "DE"),
+            ("X-Client-Cert-Dn", "CN=a"),
+        ];
+        let text = client.request("GET", "/for-all", &fields).unwrap().text();
+        for (name, value) in &fields[1..] {
+            let line = format!("{}: {value}\n", name.to_lowercase());
+            assert!(text.contains(&line), "{line}{text}");
+        }
     }
 }
 
