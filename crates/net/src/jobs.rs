@@ -1,8 +1,8 @@
 //! Blocking jobs of a worker: work that would hold it up, done on the threads of its runtime.
 //!
 //! Called by: handlers, front ends and the gateway, in place of tokio's `spawn_blocking`. Each kind
-//! of job has places of its own, so that none fills the pool for the others, and an owner (a site)
-//! has only some of them. A job has a deadline and is cancelled when the future that waits for it
+//! of job has places of its own, so that none fills the pool for the others, and an owner (a
+//! site, or a client for inspections) has only some of them. A job has a deadline and is cancelled when the future that waits for it
 //! is dropped, which is when the client has gone, and when the worker ends ([`end`]). Caveat: a job
 //! is cancelled by its own looks at [`Cancel`]; one that does not look keeps its place, and nothing
 //! else, until it is done. Out of scope: what becomes of the request; see [`JobError`].
@@ -68,12 +68,13 @@ impl JobKind {
         let (waiting_max, waiting_of_owner_max, seconds) = match self {
             JobKind::Listing | JobKind::Media => (256, 32, 60),
             JobKind::Encoding | JobKind::Program => (4096, 4096, 60),
-            JobKind::PageCache | JobKind::Inspection => (16_384, 16_384, 60),
+            JobKind::PageCache => (16_384, 16_384, 60),
+            JobKind::Inspection => (16_384, 1024, 60),
             // Trees are copied and removed.
             JobKind::WebDav => (1024, 256, 600),
         };
         let running_of_owner_max = match self {
-            JobKind::Listing | JobKind::Media => 1,
+            JobKind::Listing | JobKind::Media | JobKind::Inspection => 1,
             _ => RUNNING_MAX,
         };
         Bounds {
@@ -245,7 +246,7 @@ fn lanes(kind: JobKind, owner: Option<usize>) -> Option<(Lane, Option<Lane>)> {
     })
 }
 
-/// Waits for a place. `owner`: the site that the work is for, where it is for one. Its deadline
+/// Waits for a place. `owner`: the site or client that the work is for, where it is for one. Its deadline
 /// begins when there is a place.
 ///
 /// # Errors
