@@ -37,7 +37,7 @@ use tokio::{
 const QUESTIONS_MAX: usize = 20;
 /// Questions of a worker under way.
 const ASKING_MAX: usize = 256;
-/// Of one client.
+/// Questions of one client among them.
 const ASKING_OF_CLIENT_MAX: usize = 32;
 /// Time for a whole answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);

@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 /// Log-ins of a worker under way in one directory.
 const ASKING_MAX: usize = 256;
-/// Of one client.
+/// Questions of one client among them.
 const ASKING_OF_CLIENT_MAX: usize = 32;
 /// Log-ins that a worker remembers.
 const REMEMBERED_MAX: usize = 10_000;

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// Questions of a worker under way to one database.
 const ASKING_MAX: usize = 256;
-/// Of one client.
+/// Questions of one client among them.
 const ASKING_OF_CLIENT_MAX: usize = 32;
 
 /// Rows that are read of one result.

@@ -98,7 +98,12 @@ pub struct Answers<K: 'static, V: 'static> {
     kept_max: usize,
     kept_for: Duration,
     /// Results that are kept for another time, and make room for the others.
-    brief: Option<(fn(&V) -> bool, Duration)>,
+    brief: Option<Brief<V>>,
+}
+
+struct Brief<V> {
+    is_it: fn(&V) -> bool,
+    kept_for: Duration,
 }
 
 impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Answers<K, V> {
@@ -112,13 +117,9 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         }
     }
 
-    /// Keeps results for which `is_brief` holds for `kept_for`, and drops them first.
-    pub const fn with_brief(
-        mut self,
-        is_brief: fn(&V) -> bool,
-        kept_for: Duration,
-    ) -> Answers<K, V> {
-        self.brief = Some((is_brief, kept_for));
+    /// Keeps results for which `is_it` holds for `kept_for`, and drops them first.
+    pub const fn with_brief(mut self, is_it: fn(&V) -> bool, kept_for: Duration) -> Answers<K, V> {
+        self.brief = Some(Brief { is_it, kept_for });
         self
     }
 
@@ -209,7 +210,11 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         entries.retain(|_, entry| match entry {
             Entry::Running { .. } => true,
             Entry::Done { value, until } => {
-                *until > now && !self.brief.is_some_and(|(is_brief, _)| is_brief(value))
+                let is_brief = self
+                    .brief
+                    .as_ref()
+                    .is_some_and(|brief| (brief.is_it)(value));
+                *until > now && !is_brief
             }
         });
         if entries.len() >= self.kept_max {
@@ -218,8 +223,8 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
     }
 
     fn kept_for(&self, value: &V) -> Duration {
-        match self.brief {
-            Some((is_brief, kept_for)) if is_brief(value) => kept_for,
+        match &self.brief {
+            Some(brief) if (brief.is_it)(value) => brief.kept_for,
             _ => self.kept_for,
         }
     }

@@ -223,8 +223,7 @@ fn by_user(
         .split(|byte| *byte == b':')
         .next()
         .unwrap_or_default();
-    let client = ClientNetwork::of(request.exchange.client.ip()).number();
-    let turn = Turn::of_client(request.exchange.routing.site_index as u64, client);
+    let turn = turn(request.exchange);
     match is_password(turn, &String::from_utf8_lossy(stored), &password) {
         Answer::Known(true) => {
             request.exchange.access.user = Some(String::from_utf8_lossy(&user).into());
@@ -240,6 +239,12 @@ fn by_user(
             Status::SERVICE_UNAVAILABLE,
         ))),
     }
+}
+
+/// The turn of the site and the client on the threads for passwords.
+fn turn(exchange: &Exchange) -> Turn {
+    let client = ClientNetwork::of(exchange.client.ip()).number();
+    Turn::of_client(exchange.routing.site_index as u64, client)
 }
 
 /// Name and password of the request.
