@@ -2,7 +2,7 @@
 //!
 //! Called by: the phase `inspect_content`.
 //! Caveat: the body is taken out of the exchange while it is read, and replaced by one that replays
-//! what was read. Large content, and content of many arguments, is inspected on another thread, so
+//! what was read. All but the smallest requests are inspected on another thread, so
 //! that other requests continue.
 //! Out of scope: limits on the size of bodies, which apply while it is read here, too.
 
@@ -25,8 +25,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Content beyond this size is inspected on another thread.
+/// Content of responses beyond this size is inspected on another thread.
 const LARGE_BYTES: u64 = 32 << 10;
+/// Likewise of what clients choose: patterns of the core rule set take time by the third power of
+/// the length of a text that is made for it (a second for 2,000 times `<`).
+const REQUEST_BYTES: u64 = 512;
 
 /// Runs work of a client on another thread. `false`: it was not carried through, and may still be
 /// running.
@@ -73,7 +76,7 @@ pub fn request_content<'a>(
     let job = Job {
         arguments: InContent::new(content_type.unwrap_or_default(), &screening.rules),
         screening: Rc::clone(&screening),
-        look: Look::of(exchange, &screening, 0),
+        look: Look::at_request(exchange, &screening),
         bytes_max: screening.rules.request_bytes_max(),
         files: Arc::clone(files),
         offload,
@@ -90,7 +93,7 @@ fn without_content(
     screening: Rc<Screening>,
     offload: Offload,
 ) -> Step<'_> {
-    let look_at = Look::of(exchange, &screening, 0);
+    let look_at = Look::at_request(exchange, &screening);
     if !look_at.is_much {
         if let Some(transaction) = screening.transaction.borrow_mut().as_mut() {
             transaction.request_content();
@@ -176,9 +179,10 @@ impl Job {
             Outcome::Broken(_) | Outcome::NoRoom => false,
         };
         if is_looked_at {
-            let arguments = &self.screening.arguments;
+            let (arguments, bytes) = (&self.screening.arguments, &self.screening.bytes);
             arguments.set(arguments.get() + self.arguments.count());
-            self.look.is_much = is_much(body.bytes(), &self.screening);
+            bytes.set(bytes.get() + body.bytes());
+            self.look.is_much = is_much(&self.screening);
             look(self.look, self.offload, Transaction::request_content).await;
         }
         Read { body, outcome }
@@ -228,19 +232,27 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// `bytes`: the size of the content that is looked at.
-    pub fn of(exchange: &Exchange, screening: &Screening, bytes: u64) -> Look {
+    pub fn at_request(exchange: &Exchange, screening: &Screening) -> Look {
         Look {
             transaction: Rc::clone(&screening.transaction),
-            is_much: is_much(bytes, screening),
+            is_much: is_much(screening),
             client: ClientNetwork::of(exchange.client.ip()),
+        }
+    }
+
+    /// `bytes`: the size of the content that is looked at.
+    pub fn at_response(exchange: &Exchange, screening: &Screening, bytes: u64) -> Look {
+        let look = Look::at_request(exchange, screening);
+        Look {
+            is_much: bytes > LARGE_BYTES || screening.arguments.get() > AT_ONCE_MAX,
+            ..look
         }
     }
 }
 
-/// True if the library is busy for a while.
-fn is_much(bytes: u64, screening: &Screening) -> bool {
-    bytes > LARGE_BYTES || screening.arguments.get() > AT_ONCE_MAX
+/// True if the library may be busy with the request for a while.
+fn is_much(screening: &Screening) -> bool {
+    screening.bytes.get() > REQUEST_BYTES || screening.arguments.get() > AT_ONCE_MAX
 }
 
 /// Lets the library inspect a request, on another thread if it is much. If that fails, the

@@ -63,9 +63,10 @@ pub fn request_head(exchange: &mut Exchange, offload: Offload) -> Step<'_> {
     describe(exchange, &mut transaction, &rules, &counted);
     let screening = Rc::new(Screening::new(exchange, &rules, transaction));
     screening.arguments.set(counted.arguments + counted.cookies);
+    screening.bytes.set(counted.bytes as u64);
     exchange.extensions.insert(Rc::clone(&screening));
     exchange.access.inspection = Some(Rc::clone(&screening) as Rc<dyn Inspection>);
-    let look_at = Look::of(exchange, &screening, 0);
+    let look_at = Look::at_request(exchange, &screening);
     if !look_at.is_much {
         if let Some(transaction) = screening.transaction.borrow_mut().as_mut() {
             transaction.request_head();
@@ -91,6 +92,8 @@ struct Counted {
     arguments: usize,
     cookies: usize,
     content_types: usize,
+    /// Bytes of the target, and of fields that programs use as clients send them.
+    bytes: usize,
 }
 
 impl Counted {
@@ -100,12 +103,18 @@ impl Counted {
             arguments: arguments::in_target(view.target(), rules.argument_separator()),
             cookies: 0,
             content_types: 0,
+            bytes: view.target().len(),
         };
         for (name, value) in view.fields() {
             if name.eq_ignore_ascii_case(b"content-type") {
                 counted.content_types += 1;
             } else if is_cookie(name) {
                 counted.cookies += arguments::in_list(value, b';');
+                counted.bytes += value.len();
+            } else if name.eq_ignore_ascii_case(b"user-agent")
+                || name.eq_ignore_ascii_case(b"referer")
+            {
+                counted.bytes += value.len();
             }
         }
         counted

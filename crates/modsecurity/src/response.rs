@@ -38,7 +38,7 @@ pub async fn response(
         return Some(refused);
     }
     let seen = content(exchange, &screening, response).await;
-    let look_at = Look::of(exchange, &screening, seen);
+    let look_at = Look::at_response(exchange, &screening, seen);
     look(look_at, offload, Transaction::response_content).await;
     screening
         .intervention()

@@ -41,6 +41,8 @@ pub struct Screening {
     pub stage: Cell<Stage>,
     /// Arguments and cookies so far; the library's time goes by them.
     pub arguments: Cell<usize>,
+    /// Bytes of the request that rules look at so far.
+    pub bytes: Cell<u64>,
     pub log: RuleLog,
     pub whole: RefCell<Option<Whole>>,
 }
@@ -58,6 +60,7 @@ impl Screening {
             transaction: Rc::new(RefCell::new(Some(transaction))),
             stage: Cell::new(Stage::Head),
             arguments: Cell::default(),
+            bytes: Cell::default(),
             log: RuleLog::of(exchange, rules),
             whole: RefCell::default(),
         }

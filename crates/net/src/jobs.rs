@@ -44,7 +44,7 @@ pub enum JobKind {
 const KINDS: usize = 7;
 
 struct Bounds {
-    /// At a time; of all owners together it is `RUNNING_MAX`.
+    /// At a time; of all owners together it is [`JobKind::running_max`].
     running_of_owner_max: usize,
     /// In front of them.
     waiting_max: usize,
@@ -54,6 +54,9 @@ struct Bounds {
 
 /// Jobs of a kind at a time.
 const RUNNING_MAX: usize = 2;
+/// Inspections at a time, which can't be stopped and may take minutes: so that it takes some clients
+/// to hold up those of all others.
+const INSPECTIONS_MAX: usize = 8;
 /// Waits for a place that take longer are given up.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(60);
 /// Owners whose places are remembered, if nothing runs for them.
@@ -61,7 +64,7 @@ const IDLE_OWNERS_MAX: usize = 256;
 /// Threads for what tokio itself looks up beside these jobs.
 const SPARE_THREADS: usize = 4;
 /// Threads that a worker's runtime needs, so that a job that has a place has a thread.
-pub const THREADS_MAX: usize = RUNNING_MAX * KINDS + SPARE_THREADS;
+pub const THREADS_MAX: usize = RUNNING_MAX * (KINDS - 1) + INSPECTIONS_MAX + SPARE_THREADS;
 
 impl JobKind {
     const fn bounds(self) -> Bounds {
@@ -82,6 +85,15 @@ impl JobKind {
             waiting_max,
             waiting_of_owner_max,
             time_max: Duration::from_secs(seconds),
+        }
+    }
+
+    /// Jobs of the kind with this number at a time.
+    const fn running_max(number: usize) -> usize {
+        if number == JobKind::Inspection.number() {
+            INSPECTIONS_MAX
+        } else {
+            RUNNING_MAX
         }
     }
 
@@ -224,7 +236,7 @@ impl Drop for Waiting {
 thread_local! {
     static LANES: RefCell<Lanes> = RefCell::new(Lanes {
         ending: Arc::default(),
-        kinds: std::array::from_fn(|_| Lane::new(RUNNING_MAX)),
+        kinds: std::array::from_fn(|at| Lane::new(JobKind::running_max(at))),
         owners: HashMap::new(),
     });
 }
