@@ -1,5 +1,5 @@
 //! Requests that ModSecurity's library would read otherwise than programs do, or would be busy with
-//! for seconds: refused before it sees them. Package: libmodsecurity3.
+//! for seconds: refused before it sees them. Packages: libmodsecurity3 and modsecurity-crs.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -7,9 +7,14 @@ use crate::http3_client;
 use crate::http3_client::site::{backend, start_with};
 use crate::operate;
 use crate::operate::{folder, stdout};
-use saker_testkit::{Saker, require};
-use std::process::Command;
+use saker_testkit::{Client, Saker, require};
+use std::{
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
 
+const CRS: &str = "/usr/share/modsecurity-crs/owasp-crs.load";
 const FORM: &str = "application/x-www-form-urlencoded";
 const PARTS: &str = "multipart/form-data; boundary=x";
 const RULES: &str = "SecRequestBodyAccess On\nSecRule ARGS \"@contains evil\" \"id:1,phase:2,deny\"\n\
@@ -190,4 +195,40 @@ fn rules_say_how_many_arguments_they_look_at() {
         let target = format!("/echo?{content}");
         assert_eq!(post(&saker, &target, "", ""), status, "{content}");
     }
+}
+
+/// Rule 941160 of the core rule set takes seconds for a text of some kilobytes.
+#[test]
+fn inspections_that_take_long_hold_up_nobody_else() {
+    let site = format!(
+        "[server]\nstate_dir = \"{{dir}}/state\"\nworkers = 1\nerror_log = \"{{dir}}/error.log\"\n\n\
+         [[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nmodsecurity = true\n\
+         modsecurity_rules_file = \"{CRS}\"\nmodsecurity_rules = '''\n{RULES}'''\n\
+         [[site.route]]\npath = \"/take\"\nrespond = \"taken\"\n"
+    );
+    let saker = operate::native(&site).start(folder("modsecurity-limits"));
+    let content = format!("slow={}", "%3c".repeat(3000));
+    let head = "POST /take HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0\r\nAccept: */*\r\nContent-Type";
+    let head = format!(
+        "{head}: {FORM}\r\nContent-Length: {}\r\n\r\n",
+        content.len()
+    );
+    let is_answered = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mut client = saker.connect().unwrap();
+        client.send(head + &content).unwrap();
+        let is_answered = &is_answered;
+        scope.spawn(move || {
+            assert_eq!(client.read_response().unwrap().status, 200);
+            is_answered.store(true, Relaxed);
+        });
+        // Small ones, and large ones of another client.
+        assert_eq!(post(&saker, "/take?b=evil", "", ""), 403);
+        let from = "127.0.0.2:0".parse().unwrap();
+        let mut other = Client::connect_from(from, saker.server.address()).unwrap();
+        let fields = [("User-Agent", "Mozilla/5.0"), ("Accept", "*/*")];
+        let target = format!("/take?{}", vec!["a=b"; 150].join("&"));
+        assert_eq!(other.request("GET", &target, &fields).unwrap().status, 200);
+        assert!(!is_answered.load(Relaxed), "before the slow one");
+    });
 }
