@@ -11,11 +11,15 @@ use saker_cgi::{
     fastcgi::{Authorization, FastCgi, Role, authorization},
 };
 use saker_http::{RequestHead, Status};
-use saker_net::blocking::Answer;
+use saker_ipset::ClientNetwork;
+use saker_net::{
+    blocking::Answer,
+    shares::{Share, Shares},
+};
 use saker_pipeline::Exchange;
 use saker_telemetry::{error_log, message};
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     future::{Future, poll_fn},
     pin::Pin,
     rc::Rc,
@@ -33,6 +37,8 @@ use tokio::{
 const QUESTIONS_MAX: usize = 20;
 /// Questions of a worker under way.
 const ASKING_MAX: usize = 256;
+/// Questions of one client among them.
+const ASKING_OF_CLIENT_MAX: usize = 32;
 /// Time for a whole answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Bytes of an answer, most of which are dropped.
@@ -41,7 +47,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 const LOG_BYTES_MAX: usize = 8 << 10;
 
 thread_local! {
-    static ASKING: Cell<usize> = const { Cell::new(0) };
+    static ASKING: Shares = Shares::new(ASKING_MAX, ASKING_OF_CLIENT_MAX);
 }
 
 enum Place {
@@ -63,25 +69,6 @@ pub struct Questions {
 #[derive(Default)]
 pub struct AuthorizersAsked(Vec<(FcgiQuestion, Place)>);
 
-/// Counts as under way until it is dropped.
-struct UnderWay;
-
-impl UnderWay {
-    fn begin() -> Option<UnderWay> {
-        let count = ASKING.get();
-        (count < ASKING_MAX).then(|| {
-            ASKING.set(count + 1);
-            UnderWay
-        })
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        ASKING.set(ASKING.get() - 1);
-    }
-}
-
 /// Asks, or looks whether the answer is there.
 pub fn ask(
     questions: &Rc<Questions>,
@@ -98,7 +85,8 @@ pub fn ask(
             if count >= QUESTIONS_MAX {
                 return Answer::Known(Err("this request has asked too much already".into()));
             }
-            let Some(under_way) = UnderWay::begin() else {
+            let client = ClientNetwork::of(exchange.client.ip()).number();
+            let Some(under_way) = ASKING.with(|asking| asking.take(client)) else {
                 return Answer::Busy;
             };
             let told = told(question, variables());
@@ -188,7 +176,7 @@ fn begin(
     exchange: &Exchange,
     question: &FcgiQuestion,
     variables: Variables,
-    under_way: UnderWay,
+    under_way: Share,
 ) -> oneshot::Receiver<Heard> {
     let (sender, receiver) = oneshot::channel();
     let (head, authorizer) = (

@@ -12,7 +12,8 @@ use crate::settings::LdapSettings;
 use saker_database::{
     Database, DbThread, DirectoryEntry, DirectorySearch, Failure, LdapTerms, Terms,
 };
-use saker_net::{blocking::Answer, clock::monotonic_ms};
+use saker_ipset::ClientNetwork;
+use saker_net::{blocking::Answer, clock::monotonic_ms, shares::Shares};
 use sha2::{Digest, Sha256};
 use std::{
     cell::RefCell,
@@ -21,16 +22,15 @@ use std::{
     hash::{BuildHasher, RandomState},
     pin::Pin,
     rc::Rc,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::sync::oneshot;
 
 /// Log-ins of a worker under way in one directory.
 const ASKING_MAX: usize = 256;
+/// Questions of one client among them.
+const ASKING_OF_CLIENT_MAX: usize = 32;
 /// Log-ins that a worker remembers.
 const REMEMBERED_MAX: usize = 10_000;
 /// Groups of a user that are looked at.
@@ -96,7 +96,7 @@ enum Found {
 /// A directory; its thread is started with the first log-in. The error: why there is none.
 struct Directory {
     thread: Result<DbThread, Rc<str>>,
-    under_way: Arc<AtomicUsize>,
+    under_way: Shares,
 }
 
 /// Successful log-ins, and when each is forgotten.
@@ -107,15 +107,6 @@ type Remembered = Rc<RefCell<HashMap<Key, (Rc<DirectoryUser>, u64)>>>;
 pub struct Directories {
     all: RefCell<HashMap<Key, Rc<Directory>>>,
     remembered: Remembered,
-}
-
-/// A log-in counts until this is dropped.
-struct UnderWay(Arc<AtomicUsize>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }
 
 impl DirectoryUser {
@@ -157,7 +148,7 @@ impl Directories {
     /// Asks whether an entry matches a filter, once per request. `Granted`: it does.
     pub fn matches(
         &self,
-        asked: &mut DirectoryAsked,
+        (asked, client): (&mut DirectoryAsked, ClientNetwork),
         settings: &Arc<LdapSettings>,
         question: &EntryQuestion,
     ) -> Answer<DirectoryAnswer> {
@@ -176,7 +167,7 @@ impl Directories {
             &question.dn,
         ]);
         let question = question.clone();
-        self.ask(asked, settings, key, move |database| {
+        self.ask((asked, client), settings, key, move |database| {
             Box::pin(async move { is_match(database, question).await })
         })
     }
@@ -184,14 +175,14 @@ impl Directories {
     /// Looks a user up and checks the password, once per request.
     pub fn log_in(
         &self,
-        asked: &mut DirectoryAsked,
+        (asked, client): (&mut DirectoryAsked, ClientNetwork),
         settings: &Arc<LdapSettings>,
         user: &str,
         password: &str,
     ) -> Answer<DirectoryAnswer> {
         let key = question(settings, user, password);
         let (own, user, password) = (Arc::clone(settings), user.to_owned(), password.to_owned());
-        self.ask(asked, settings, key, move |database| {
+        self.ask((asked, client), settings, key, move |database| {
             Box::pin(async move { log_in(&database, &own, &user, &password).await })
         })
     }
@@ -199,7 +190,7 @@ impl Directories {
     /// Asks the directory's thread, unless the answer is known.
     fn ask(
         &self,
-        asked: &mut DirectoryAsked,
+        (asked, client): (&mut DirectoryAsked, ClientNetwork),
         settings: &Arc<LdapSettings>,
         key: Key,
         question: impl FnOnce(Rc<Database>) -> Asking + Send + 'static,
@@ -218,7 +209,7 @@ impl Directories {
         {
             return Answer::Known(Ok(LogIn::Granted(Rc::clone(known))));
         }
-        let receiver = match self.get(settings).begin(question) {
+        let receiver = match self.get(settings).begin(client, question) {
             Ok(Some(receiver)) => receiver,
             Ok(None) => return Answer::Busy,
             Err(why) => return Answer::Known(Err(why)),
@@ -267,7 +258,7 @@ impl Directories {
             let thread = DbThread::start("ldap", terms);
             Rc::new(Directory {
                 thread: thread.map_err(|failure| failure.to_string().into()),
-                under_way: Arc::default(),
+                under_way: Shares::new(ASKING_MAX, ASKING_OF_CLIENT_MAX),
             })
         });
         Rc::clone(known)
@@ -326,13 +317,13 @@ impl Directory {
     /// Sends a question to the thread. `None`: too many are under way.
     fn begin(
         &self,
+        client: ClientNetwork,
         question: impl FnOnce(Rc<Database>) -> Asking + Send + 'static,
     ) -> Result<Option<Receiver>, Rc<str>> {
         let thread = self.thread.as_ref().map_err(Rc::clone)?;
-        let under_way = UnderWay(Arc::clone(&self.under_way));
-        if under_way.0.fetch_add(1, Relaxed) >= ASKING_MAX {
+        let Some(under_way) = self.under_way.take(client.number()) else {
             return Ok(None);
-        }
+        };
         let (sender, receiver) = oneshot::channel();
         let is_running = thread.run(Box::new(move |database| {
             Box::pin(async move {

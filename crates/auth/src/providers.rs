@@ -12,7 +12,8 @@ use crate::{
     sql,
 };
 use saker_ap_expr::md5_hex;
-use saker_net::blocking::{Answer, Pause};
+use saker_ipset::ClientNetwork;
+use saker_net::blocking::{Answer, Pause, Turn};
 use saker_telemetry::httpd_message;
 
 /// The result of checking a user name and a password.
@@ -62,17 +63,17 @@ pub fn check_password(
     user: &str,
     password: &[u8],
 ) -> PasswordCheck {
-    let site = context.request.site_index();
+    let turn = turn(context);
     match provider {
         Provider::File | Provider::Dbm | Provider::Sql
             if context.settings.authentication.as_digest == Some(true) =>
         {
             check_against_hash(context, provider, user, password)
         }
-        Provider::File => check_lines(site, file_lines(context, user), password),
-        Provider::Dbm => check_lines(site, dbm_values(context, user.as_bytes()), password),
+        Provider::File => check_lines(turn, file_lines(context, user), password),
+        Provider::Dbm => check_lines(turn, dbm_values(context, user.as_bytes()), password),
         Provider::Sql => match sql::password(context, user) {
-            Ok(Some(stored)) => compare(site, &stored, password),
+            Ok(Some(stored)) => compare(turn, &stored, password),
             Ok(None) => PasswordCheck::UnknownUser,
             Err(error) => error.into(),
         },
@@ -105,6 +106,12 @@ pub fn check_password(
             PasswordCheck::Failed
         }
     }
+}
+
+/// The turn of the request's site and client on the threads for slow work.
+fn turn(context: &AuthContext<'_>) -> Turn {
+    let client = ClientNetwork::of(context.request.client_address());
+    Turn::of_client(context.request.site_index() as u64, client.number())
 }
 
 /// Checks a password of Basic against the hash of Digest.
@@ -211,18 +218,18 @@ fn dbm_values(context: &mut AuthContext<'_>, key: &[u8]) -> Option<Vec<Box<[u8]>
 }
 
 /// Checks the password at the beginning of the user's first line. `None`: the look-up failed.
-fn check_lines(site: usize, lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> PasswordCheck {
+fn check_lines(turn: Turn, lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> PasswordCheck {
     let Some(lines) = lines else {
         return PasswordCheck::Failed;
     };
     let Some(stored) = lines.first().map(|line| field(line)) else {
         return PasswordCheck::UnknownUser;
     };
-    compare(site, &String::from_utf8_lossy(stored), password)
+    compare(turn, &String::from_utf8_lossy(stored), password)
 }
 
-fn compare(site: usize, stored: &str, password: &[u8]) -> PasswordCheck {
-    match passwords::check(site, stored, password) {
+fn compare(turn: Turn, stored: &str, password: &[u8]) -> PasswordCheck {
+    match passwords::check(turn, stored, password) {
         Answer::Known(true) => PasswordCheck::Granted,
         Answer::Known(false) => PasswordCheck::Denied,
         Answer::Wait(pause) => PasswordCheck::Wait(pause),

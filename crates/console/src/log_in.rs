@@ -3,7 +3,8 @@
 //! Called by: log-in, before a password is looked at.
 //! Caveat: an address that fails waits longer each time, and all addresses together have a few
 //! attempts per second, so that many of them gain nothing. No client can lock a user out: limits are
-//! by address, and the link of `saker console` has none.
+//! by address, ranges with many failures have an account of their own, so that they use up nothing
+//! of the others', and the link of `saker console` has no limit.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,9 @@ pub const FAILURES_FREE: u32 = 5;
 /// First wait; it doubles with each further failure.
 pub const WAIT_S: i64 = 30;
 pub const WAIT_MAX_S: i64 = 3_600;
-/// Attempts of all addresses together.
+/// Failures of a range of addresses before its attempts are counted apart from those of the others.
+pub const RANGE_FAILURES_FREE: u32 = 10;
+/// Attempts of all addresses together, of ranges with many failures and of the others.
 pub const ATTEMPTS_PER_SECOND: i64 = 2;
 pub const ATTEMPTS_AT_ONCE: i64 = 20;
 /// Time after which failures are forgotten.
@@ -25,11 +28,14 @@ const ADDRESSES_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub struct LogInLimits {
     by_address: HashMap<IpAddr, Failures>,
+    by_range: HashMap<IpAddr, Failures>,
     /// Time, in seconds, at which all attempts so far are paid off, times the rate.
     paid_off: i64,
+    /// Likewise for ranges with many failures.
+    paid_off_of_failing: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Failures {
     count: u32,
     until_s: i64,
@@ -44,33 +50,26 @@ impl LogInLimits {
         {
             return Err(failures.until_s - now_s);
         }
+        let of_range = self.by_range.get(&range(client));
+        let is_failing = of_range.is_some_and(|failures| {
+            failures.count >= RANGE_FAILURES_FREE && now_s - failures.last_s < FORGET_S
+        });
+        let account = match is_failing {
+            true => &mut self.paid_off_of_failing,
+            false => &mut self.paid_off,
+        };
         let now = now_s * ATTEMPTS_PER_SECOND;
-        let paid_off = self.paid_off.max(now);
+        let paid_off = (*account).max(now);
         if paid_off - now >= ATTEMPTS_AT_ONCE {
             return Err(1);
         }
-        self.paid_off = paid_off + 1;
+        *account = paid_off + 1;
         Ok(())
     }
 
     pub fn failed(&mut self, client: IpAddr, now_s: i64) {
-        self.by_address
-            .retain(|_, failures| now_s - failures.last_s < FORGET_S);
-        if self.by_address.len() >= ADDRESSES_MAX {
-            let oldest = self
-                .by_address
-                .iter()
-                .min_by_key(|(_, failures)| failures.last_s);
-            let oldest = oldest.map(|(address, _)| *address);
-            oldest.map(|address| self.by_address.remove(&address));
-        }
-        let failures = self.by_address.entry(network(client)).or_insert(Failures {
-            count: 0,
-            until_s: 0,
-            last_s: now_s,
-        });
-        failures.count += 1;
-        failures.last_s = now_s;
+        note(&mut self.by_range, range(client), now_s);
+        let failures = note(&mut self.by_address, network(client), now_s);
         if let Some(beyond) = failures.count.checked_sub(FAILURES_FREE) {
             let wait_s = WAIT_S.saturating_mul(1 << beyond.min(20));
             failures.until_s = now_s + wait_s.min(WAIT_MAX_S);
@@ -79,7 +78,22 @@ impl LogInLimits {
 
     pub fn succeeded(&mut self, client: IpAddr) {
         self.by_address.remove(&network(client));
+        self.by_range.remove(&range(client));
     }
+}
+
+/// Counts a failure.
+fn note(all: &mut HashMap<IpAddr, Failures>, of: IpAddr, now_s: i64) -> &mut Failures {
+    all.retain(|_, failures| now_s - failures.last_s < FORGET_S);
+    if all.len() >= ADDRESSES_MAX && !all.contains_key(&of) {
+        let oldest = all.iter().min_by_key(|(_, failures)| failures.last_s);
+        let oldest = oldest.map(|(address, _)| *address);
+        oldest.map(|address| all.remove(&address));
+    }
+    let failures = all.entry(of).or_default();
+    failures.count = failures.count.saturating_add(1);
+    failures.last_s = now_s;
+    failures
 }
 
 /// Seconds of a clock that is never set back: limits must not last longer for it.
@@ -95,6 +109,14 @@ pub fn network(client: IpAddr) -> IpAddr {
             address.to_bits() & !u128::from(u64::MAX),
         )),
         address => address,
+    }
+}
+
+/// The range of addresses that one customer of a provider may have: an IPv6 /48, an IPv4 /24.
+fn range(client: IpAddr) -> IpAddr {
+    match network(client) {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 80 << 80)),
     }
 }
 
@@ -157,12 +179,39 @@ mod tests {
         assert_eq!(admitted(101), ATTEMPTS_PER_SECOND as usize);
     }
 
+    /// A client that has a /48, and with it 65,536 networks, uses up its own attempts.
+    #[test]
+    fn ranges_with_many_failures_leave_others_their_attempts() {
+        for range in [
+            |number: i64| address(&format!("2001:db8:1:{number:x}::1")),
+            |number: i64| address(&format!("198.51.100.{}", number % 256)),
+        ] {
+            let mut limits = LogInLimits::default();
+            for now_s in 0..60 {
+                for number in 0..40 {
+                    let client = range(now_s * 40 + number);
+                    if limits.admit(client, now_s).is_ok() {
+                        limits.failed(client, now_s);
+                    }
+                }
+            }
+            assert!(limits.admit(range(99), 59).is_err());
+            for other in ["192.0.2.1", "2001:db8:2::1", "127.0.0.1"] {
+                assert_eq!(limits.admit(address(other), 59), Ok(()), "{other}");
+            }
+            // And those among them whose log-in is right.
+            limits.succeeded(range(99));
+            assert_eq!(limits.admit(range(99), 59), Ok(()));
+        }
+    }
+
     #[test]
     fn addresses_are_bounded() {
         let mut limits = LogInLimits::default();
         for number in 0..ADDRESSES_MAX as u32 + 10 {
-            limits.failed(IpAddr::V4(number.into()), i64::from(number));
+            limits.failed(IpAddr::V4((number << 8).into()), i64::from(number));
         }
         assert_eq!(limits.by_address.len(), ADDRESSES_MAX);
+        assert_eq!(limits.by_range.len(), ADDRESSES_MAX);
     }
 }

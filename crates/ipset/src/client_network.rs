@@ -35,6 +35,11 @@ impl ClientNetwork {
         bytes
     }
 
+    /// A number for each client. Those of IPv4 are where IPv6 has no addresses (8000::/5).
+    pub fn number(self) -> u64 {
+        self.0 | u64::from(!self.1) << 63
+    }
+
     /// The client with this key. `None`: no client has it.
     pub fn from_bytes([family, bits @ ..]: [u8; 9]) -> Option<ClientNetwork> {
         let bits = u64::from_be_bytes(bits);

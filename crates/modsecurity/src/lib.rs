@@ -7,25 +7,18 @@
 //! makes it shows the whole ([`Exchange::show_whole`]). Out of scope: subrequests and error
 //! documents, which belong to an inspected request; reading the rules (`saker-config`).
 
+mod arguments;
 mod content;
 mod gathered;
+mod head;
 mod response;
 mod screening;
 
 pub use content::Offload;
 
 use saker_files::BufferFiles;
-use saker_http::{KnownField, Status, Version};
-use saker_net::modsecurity::Transaction;
-use saker_pipeline::{Exchange, Inspection, Inspector, LocalFuture, Response, Step};
-use screening::{Screening, refuse};
-use std::{
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use saker_pipeline::{Exchange, Inspector, LocalFuture, Response, Step};
+use std::sync::Arc;
 
 /// The inspector of one worker.
 pub struct ModSecurityInspector {
@@ -44,8 +37,8 @@ impl ModSecurityInspector {
 }
 
 impl Inspector for ModSecurityInspector {
-    fn request_head(&self, exchange: &mut Exchange) -> Option<Response> {
-        request_head(exchange)
+    fn request_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+        head::request_head(exchange, self.offload)
     }
 
     fn request_content<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
@@ -58,72 +51,5 @@ impl Inspector for ModSecurityInspector {
         response: &'a mut Response,
     ) -> LocalFuture<'a, Option<Response>> {
         Box::pin(response::response(exchange, response, self.offload))
-    }
-}
-
-/// Connection, URI and fields.
-fn request_head(exchange: &mut Exchange) -> Option<Response> {
-    let wanted = exchange.routing.settings.modsecurity.clone()?;
-    exchange.depends_on_request();
-    // Without usable rules nothing passes.
-    let Some(rules) = wanted.rules.clone() else {
-        return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
-    };
-    if exchange.log.trace.is_some() {
-        exchange.trace("access", None, || {
-            "ModSecurity's rules are asked; explain assumes that they let it pass".into()
-        });
-        return None;
-    }
-    // An internal redirect under the same rules has been inspected.
-    if exchange
-        .extensions
-        .get::<Rc<Screening>>()
-        .is_some_and(|screening| Arc::ptr_eq(&screening.rules, &rules))
-    {
-        return None;
-    }
-    let Some(mut transaction) = rules.transaction(&id(exchange)) else {
-        return Some(Response::new(Status::INTERNAL_SERVER_ERROR));
-    };
-    describe(exchange, &mut transaction);
-    transaction.request_head();
-    let screening = Rc::new(Screening::new(exchange, &rules, transaction));
-    exchange.extensions.insert(Rc::clone(&screening));
-    exchange.access.inspection = Some(Rc::clone(&screening) as Rc<dyn Inspection>);
-    screening
-        .intervention()
-        .map(|found| refuse(exchange, found))
-}
-
-fn describe(exchange: &Exchange, transaction: &mut Transaction) {
-    let view = exchange.head.view();
-    transaction.connection(exchange.client.address, exchange.client.local);
-    let version = match view.version() {
-        Version::Http10 => "1.0",
-        Version::Http11 => "1.1",
-        // Rule sets that do not know HTTP/3 (Debian's) would refuse all of it; what rules look at
-        // is the same.
-        Version::Http2 | Version::Http3 => "2.0",
-    };
-    transaction.uri(view.target(), view.method_token(), version);
-    view.fields()
-        .for_each(|(name, value)| transaction.request_field(name, value));
-    if !view.has(KnownField::Host) && !exchange.host.is_empty() {
-        transaction.request_field(b"Host", &exchange.host);
-    }
-}
-
-/// The id in the rules' own logs: mod_unique_id's if it is set.
-fn id(exchange: &Exchange) -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    match exchange.environment.first(b"UNIQUE_ID") {
-        Some(id) => String::from_utf8_lossy(id).into_owned(),
-        None => format!(
-            "{:x}-{:x}-{:x}",
-            exchange.now,
-            std::process::id(),
-            NEXT.fetch_add(1, Ordering::Relaxed)
-        ),
     }
 }

@@ -7,7 +7,7 @@
 //! Out of scope: error pages, which are the server's own.
 
 use crate::{
-    content::{LARGE_BYTES, Offload, look},
+    content::{Look, Offload, look},
     screening::{Screening, SharedTransaction, Stage, refuse},
 };
 use saker_http::{Fields, Method};
@@ -38,13 +38,8 @@ pub async fn response(
         return Some(refused);
     }
     let seen = content(exchange, &screening, response).await;
-    look(
-        &screening.transaction,
-        seen > LARGE_BYTES,
-        offload,
-        Transaction::response_content,
-    )
-    .await;
+    let look_at = Look::at_response(exchange, &screening, seen);
+    look(look_at, offload, Transaction::response_content).await;
     screening
         .intervention()
         .map(|found| refuse(exchange, found))

@@ -39,6 +39,10 @@ pub struct Screening {
     pub rules: Arc<Rules>,
     pub transaction: SharedTransaction,
     pub stage: Cell<Stage>,
+    /// Arguments and cookies so far; the library's time goes by them.
+    pub arguments: Cell<usize>,
+    /// Bytes of the request that rules look at so far.
+    pub bytes: Cell<u64>,
     pub log: RuleLog,
     pub whole: RefCell<Option<Whole>>,
 }
@@ -55,6 +59,8 @@ impl Screening {
             rules: Arc::clone(rules),
             transaction: Rc::new(RefCell::new(Some(transaction))),
             stage: Cell::new(Stage::Head),
+            arguments: Cell::default(),
+            bytes: Cell::default(),
             log: RuleLog::of(exchange, rules),
             whole: RefCell::default(),
         }
@@ -66,7 +72,7 @@ impl Screening {
         match self.transaction.borrow_mut().as_mut() {
             Some(transaction) => self.log.intervention(transaction),
             None => Some(Intervention {
-                status: 500,
+                status: 503,
                 redirect: None,
                 line: None,
             }),

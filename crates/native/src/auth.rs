@@ -20,6 +20,7 @@ use saker_auth::{
 use saker_config::model::{AuthRules, AuthScheme, LdapRules, LdapScope, Origin};
 use saker_files::Watcher;
 use saker_http::Status;
+use saker_ipset::ClientNetwork;
 use saker_net::{Network, blocking::Answer};
 use saker_pipeline::{Exchange, Fetcher, Response, Step, UserClaims, Verdict};
 use saker_telemetry::{error_log, httpd_message::HttpdMessage, message};
@@ -363,8 +364,9 @@ impl AuthRequest for NativeRequest<'_> {
         _is_change: bool,
     ) -> Option<Answer<QueryOutcome>> {
         let url = self.rules.database.as_ref()?;
+        let client = ClientNetwork::of(self.exchange.client.ip());
         let asked = self.exchange.extensions.get_or_default::<Asked>();
-        Some(self.databases.ask(asked, url, query, values))
+        Some(self.databases.ask((asked, client), url, query, values))
     }
 
     fn directory(
@@ -373,8 +375,12 @@ impl AuthRequest for NativeRequest<'_> {
         user: &str,
         password: &str,
     ) -> Option<Answer<DirectoryAnswer>> {
+        let client = ClientNetwork::of(self.exchange.client.ip());
         let asked = self.exchange.extensions.get_or_default();
-        Some(self.directories.log_in(asked, settings, user, password))
+        Some(
+            self.directories
+                .log_in((asked, client), settings, user, password),
+        )
     }
 
     fn set_directory_user(&mut self, user: &Rc<DirectoryUser>) {

@@ -9,20 +9,15 @@
 use saker_auth::QueryOutcome;
 use saker_config::model::DatabaseUrl;
 use saker_database::{DbThread, Failure, QueryResult, Terms};
-use saker_net::blocking::Answer;
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use saker_ipset::ClientNetwork;
+use saker_net::{blocking::Answer, shares::Shares};
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
 use tokio::sync::oneshot;
 
 /// Questions of a worker under way to one database.
 const ASKING_MAX: usize = 256;
+/// Questions of one client among them.
+const ASKING_OF_CLIENT_MAX: usize = 32;
 
 /// Rows that are read of one result.
 const ROWS_MAX: usize = 10_000;
@@ -30,7 +25,7 @@ const ROWS_MAX: usize = 10_000;
 /// A database; its thread is started with the first question. The error: why there is none.
 struct Database {
     thread: Result<DbThread, Rc<str>>,
-    under_way: Arc<AtomicUsize>,
+    under_way: Shares,
 }
 
 /// The databases of a worker, by their URLs.
@@ -47,15 +42,6 @@ type Receiver = oneshot::Receiver<Result<QueryResult, Failure>>;
 
 type Slot = Rc<RefCell<Option<QueryOutcome>>>;
 
-/// A question counts until this is dropped.
-struct UnderWay(Arc<AtomicUsize>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Databases {
     fn get(&self, url: &DatabaseUrl) -> Rc<Database> {
         let mut all = self.0.borrow_mut();
@@ -67,7 +53,7 @@ impl Databases {
             let thread = DbThread::start("log-in", terms);
             Rc::new(Database {
                 thread: thread.map_err(|failure| failure.to_string().into()),
-                under_way: Arc::default(),
+                under_way: Shares::new(ASKING_MAX, ASKING_OF_CLIENT_MAX),
             })
         });
         Rc::clone(known)
@@ -77,7 +63,7 @@ impl Databases {
     /// one stands in them, too.
     pub fn ask(
         &self,
-        asked: &mut Asked,
+        (asked, client): (&mut Asked, ClientNetwork),
         url: &DatabaseUrl,
         query: &str,
         values: &[&str],
@@ -92,7 +78,7 @@ impl Databases {
                 None => Answer::Busy,
             };
         }
-        let receiver = match self.get(url).begin(question.clone()) {
+        let receiver = match self.get(url).begin(client, question.clone()) {
             Ok(Some(receiver)) => receiver,
             Ok(None) => return Answer::Busy,
             Err(why) => return Answer::Known(Err(why)),
@@ -112,12 +98,15 @@ impl Databases {
 
 impl Database {
     /// Sends a question to the thread. `None`: too many are under way.
-    fn begin(&self, (query, parameters): Question) -> Result<Option<Receiver>, Rc<str>> {
+    fn begin(
+        &self,
+        client: ClientNetwork,
+        (query, parameters): Question,
+    ) -> Result<Option<Receiver>, Rc<str>> {
         let thread = self.thread.as_ref().map_err(Rc::clone)?;
-        let under_way = UnderWay(Arc::clone(&self.under_way));
-        if under_way.0.fetch_add(1, Relaxed) >= ASKING_MAX {
+        let Some(under_way) = self.under_way.take(client.number()) else {
             return Ok(None);
-        }
+        };
         let (sender, receiver) = oneshot::channel();
         let is_running = thread.run(Box::new(move |database| {
             Box::pin(async move {

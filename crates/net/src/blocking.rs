@@ -20,13 +20,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pieces of work waiting for a thread: in total and of one owner.
-const QUEUE_MAX: usize = 1024;
-const QUEUE_OF_OWNER_MAX: usize = 64;
+/// Pieces of work waiting for a thread: in total, of one owner, of one client of an owner, and of an
+/// owner where it is for no client.
+const QUEUE_MAX: usize = 2048;
+const QUEUE_OF_OWNER_MAX: usize = 512;
+const QUEUE_OF_CLIENT_MAX: usize = 16;
+const QUEUE_OF_NO_CLIENT_MAX: usize = 64;
 const THREADS_MAX: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 pub type Pause = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The turn that work takes: owners (sites) take turns, and within an owner its clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    owner: u64,
+    client: Option<u64>,
+}
+
+impl Turn {
+    /// `client`: a number for the network that the request is from.
+    pub fn of_client(owner: u64, client: u64) -> Turn {
+        Turn {
+            owner,
+            client: Some(client),
+        }
+    }
+}
+
+impl From<u64> for Turn {
+    /// Work that is for no client of the owner in particular.
+    fn from(owner: u64) -> Turn {
+        Turn {
+            owner,
+            client: None,
+        }
+    }
+}
 
 /// The state of a look-up.
 pub enum Answer<V> {
@@ -67,6 +97,13 @@ pub struct Answers<K: 'static, V: 'static> {
     entries: Mutex<Option<Entries<K, V>>>,
     kept_max: usize,
     kept_for: Duration,
+    /// Results that are kept for another time, and make room for the others.
+    brief: Option<Brief<V>>,
+}
+
+struct Brief<V> {
+    is_it: fn(&V) -> bool,
+    kept_for: Duration,
 }
 
 impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Answers<K, V> {
@@ -76,18 +113,25 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
             entries: Mutex::new(None),
             kept_max,
             kept_for,
+            brief: None,
         }
+    }
+
+    /// Keeps results for which `is_it` holds for `kept_for`, and drops them first.
+    pub const fn with_brief(mut self, is_it: fn(&V) -> bool, kept_for: Duration) -> Answers<K, V> {
+        self.brief = Some(Brief { is_it, kept_for });
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Entries<K, V>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the result, or the future to wait for. `owner`: whose turn the work takes.
+    /// Returns the result, or the future to wait for. `turn`: the one that the work takes.
     /// `otherwise`: the result if the work panics.
     pub fn ask(
         &'static self,
-        owner: u64,
+        turn: impl Into<Turn>,
         key: &K,
         otherwise: V,
         work: impl FnOnce() -> V + Send + 'static,
@@ -103,7 +147,7 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
             let value = catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise);
             self.finish(own, Some(value));
         };
-        if self.pool.run(owner, Box::new(job)) {
+        if self.pool.run(turn.into(), Box::new(job)) {
             return waiting;
         }
         self.finish(key.clone(), None);
@@ -146,9 +190,7 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
             }
             _ => {}
         }
-        if entries.len() >= self.kept_max {
-            entries.retain(|_, entry| matches!(entry, Entry::Running { .. }));
-        }
+        self.make_room(entries);
         entries.insert(
             key.clone(),
             Entry::Running {
@@ -159,6 +201,34 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         None
     }
 
+    /// Drops results, if there are too many: first those that are brief or too old.
+    fn make_room(&self, entries: &mut Entries<K, V>) {
+        if entries.len() < self.kept_max {
+            return;
+        }
+        let now = Instant::now();
+        entries.retain(|_, entry| match entry {
+            Entry::Running { .. } => true,
+            Entry::Done { value, until } => {
+                let is_brief = self
+                    .brief
+                    .as_ref()
+                    .is_some_and(|brief| (brief.is_it)(value));
+                *until > now && !is_brief
+            }
+        });
+        if entries.len() >= self.kept_max {
+            entries.retain(|_, entry| matches!(entry, Entry::Running { .. }));
+        }
+    }
+
+    fn kept_for(&self, value: &V) -> Duration {
+        match &self.brief {
+            Some(brief) if (brief.is_it)(value) => brief.kept_for,
+            _ => self.kept_for,
+        }
+    }
+
     fn finish(&self, key: K, value: Option<V>) {
         let mut guard = self.lock();
         let entries = guard.get_or_insert_default();
@@ -166,8 +236,8 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
             Some(value) => entries.insert(
                 key,
                 Entry::Done {
+                    until: Instant::now() + self.kept_for(&value),
                     value,
-                    until: Instant::now() + self.kept_for,
                 },
             ),
             None => entries.remove(&key),
@@ -232,7 +302,7 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> F
 }
 
 /// Threads for one kind of work. Owners (sites) take turns, and each uses at most all threads but
-/// one, so that slow work of one owner does not delay others.
+/// one, so that slow work of one owner does not delay others; clients of an owner take turns, too.
 pub struct Pool {
     name: &'static str,
     queue: Mutex<Queue>,
@@ -241,10 +311,17 @@ pub struct Pool {
 
 struct Queue {
     is_started: bool,
-    /// Work by owner in the order of their turns; no entry is empty.
-    waiting: VecDeque<(u64, VecDeque<Job>)>,
+    /// Owners in the order of their turns; each has work.
+    waiting: VecDeque<Owner>,
     /// The owner of the work of each busy thread.
     running: Vec<u64>,
+}
+
+/// Work of an owner by client in the order of their turns; no entry is empty.
+struct Owner {
+    number: u64,
+    count: usize,
+    clients: VecDeque<(Option<u64>, VecDeque<Job>)>,
 }
 
 impl Pool {
@@ -267,12 +344,12 @@ impl Pool {
     }
 
     /// `false`: too much is waiting, or there is no thread to be had.
-    fn run(&'static self, owner: u64, job: Job) -> bool {
+    fn run(&'static self, turn: Turn, job: Job) -> bool {
         let mut queue = self.lock();
         if !queue.is_started {
             queue.is_started = (0..threads()).filter(|_| self.start_thread()).count() > 0;
         }
-        let has_begun = queue.is_started && queue.push(owner, job);
+        let has_begun = queue.is_started && queue.push(turn, job);
         drop(queue);
         self.has_work.notify_one();
         has_begun
@@ -309,22 +386,26 @@ impl Pool {
 }
 
 impl Queue {
-    fn push(&mut self, owner: u64, job: Job) -> bool {
-        if self
-            .waiting
-            .iter()
-            .map(|(_, jobs)| jobs.len())
-            .sum::<usize>()
-            >= QUEUE_MAX
-        {
+    fn push(&mut self, turn: Turn, job: Job) -> bool {
+        let count: usize = self.waiting.iter().map(|owner| owner.count).sum();
+        if count >= QUEUE_MAX {
             return false;
         }
-        match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
-            Some((_, jobs)) if jobs.len() >= QUEUE_OF_OWNER_MAX => return false,
-            Some((_, jobs)) => jobs.push_back(job),
-            None => self.waiting.push_back((owner, VecDeque::from([job]))),
+        let known = self
+            .waiting
+            .iter_mut()
+            .find(|known| known.number == turn.owner);
+        match known {
+            Some(owner) => owner.push(turn.client, job),
+            None => {
+                self.waiting.push_back(Owner {
+                    number: turn.owner,
+                    count: 1,
+                    clients: VecDeque::from([(turn.client, VecDeque::from([job]))]),
+                });
+                true
+            }
         }
-        true
     }
 
     /// Takes work of the first owner with fewer than `running_max` busy threads; its next turn
@@ -332,20 +413,53 @@ impl Queue {
     fn next(&mut self, running_max: usize) -> Option<(u64, Job)> {
         let is_free =
             |owner: u64| self.running.iter().filter(|one| **one == owner).count() < running_max;
-        let at = self.waiting.iter().position(|(owner, _)| is_free(*owner))?;
-        let (owner, mut jobs) = self.waiting.remove(at)?;
-        let job = jobs.pop_front()?;
-        if !jobs.is_empty() {
-            self.waiting.push_back((owner, jobs));
+        let at = self
+            .waiting
+            .iter()
+            .position(|owner| is_free(owner.number))?;
+        let mut owner = self.waiting.remove(at)?;
+        let (number, job) = (owner.number, owner.next()?);
+        if owner.count > 0 {
+            self.waiting.push_back(owner);
         }
-        self.running.push(owner);
-        Some((owner, job))
+        self.running.push(number);
+        Some((number, job))
     }
 
     fn finished(&mut self, owner: u64) {
         if let Some(at) = self.running.iter().position(|one| *one == owner) {
             self.running.swap_remove(at);
         }
+    }
+}
+
+impl Owner {
+    fn push(&mut self, client: Option<u64>, job: Job) -> bool {
+        let of_client_max = match client {
+            Some(_) => QUEUE_OF_CLIENT_MAX,
+            None => QUEUE_OF_NO_CLIENT_MAX,
+        };
+        if self.count >= QUEUE_OF_OWNER_MAX {
+            return false;
+        }
+        match self.clients.iter_mut().find(|(known, _)| *known == client) {
+            Some((_, jobs)) if jobs.len() >= of_client_max => return false,
+            Some((_, jobs)) => jobs.push_back(job),
+            None => self.clients.push_back((client, VecDeque::from([job]))),
+        }
+        self.count += 1;
+        true
+    }
+
+    /// Takes work of the first client, whose next turn comes last.
+    fn next(&mut self) -> Option<Job> {
+        let (client, mut jobs) = self.clients.pop_front()?;
+        let job = jobs.pop_front()?;
+        if !jobs.is_empty() {
+            self.clients.push_back((client, jobs));
+        }
+        self.count -= 1;
+        Some(job)
     }
 }
 
@@ -432,10 +546,10 @@ mod tests {
         static POOL: Pool = Pool::new("owners");
         let (go, may_go) = channel::<()>();
         let may_go = Arc::new(Mutex::new(may_go));
-        for _ in 0..QUEUE_OF_OWNER_MAX {
+        for _ in 0..QUEUE_OF_NO_CLIENT_MAX {
             let may_go = Arc::clone(&may_go);
             assert!(POOL.run(
-                1,
+                1.into(),
                 Box::new(move || {
                     let _ = may_go.lock().unwrap().recv();
                 })
@@ -443,7 +557,7 @@ mod tests {
         }
         let (done, is_done) = channel();
         assert!(POOL.run(
-            2,
+            2.into(),
             Box::new(move || {
                 let _ = done.send(());
             })
@@ -452,17 +566,20 @@ mod tests {
         drop(go);
     }
 
-    #[test]
-    fn queues_are_bounded() {
-        let mut queue = Queue {
+    fn queue() -> Queue {
+        Queue {
             is_started: true,
             waiting: VecDeque::new(),
             running: Vec::new(),
-        };
-        for _ in 0..QUEUE_OF_OWNER_MAX {
-            assert!(queue.push(1, Box::new(|| {})));
         }
-        assert!(!queue.push(1, Box::new(|| {})) && queue.push(2, Box::new(|| {})));
+    }
+
+    #[test]
+    fn queues_are_bounded() {
+        let mut queue = queue();
+        let mut push = |turn: Turn| queue.push(turn, Box::new(|| {}));
+        assert!((0..QUEUE_OF_NO_CLIENT_MAX).all(|_| push(1.into())));
+        assert!(!push(1.into()) && push(2.into()));
         let turns: Vec<u64> = (0..3)
             .map_while(|_| queue.next(2).map(|(owner, _)| owner))
             .collect();
@@ -470,10 +587,57 @@ mod tests {
         assert!(queue.next(2).is_none(), "and have so many threads at most");
         queue.finished(1);
         assert!(queue.next(2).is_some_and(|(owner, _)| owner == 1));
-        let rest = (3..100_000)
-            .take_while(|owner| queue.push(*owner, Box::new(|| {})))
+        let rest = (3..100_000_u64)
+            .take_while(|owner| queue.push((*owner).into(), Box::new(|| {})))
             .count();
-        assert_eq!(rest + QUEUE_OF_OWNER_MAX - 3, QUEUE_MAX);
+        assert_eq!(rest + QUEUE_OF_NO_CLIENT_MAX - 3, QUEUE_MAX);
+    }
+
+    #[test]
+    fn clients_of_an_owner_take_turns() {
+        let (mut queue, done) = (queue(), Arc::new(Mutex::new(Vec::new())));
+        let mut push = |client: u64| {
+            let done = Arc::clone(&done);
+            let job = Box::new(move || done.lock().unwrap().push(client));
+            queue.push(Turn::of_client(1, client), job)
+        };
+        assert!((0..QUEUE_OF_CLIENT_MAX).all(|_| push(7)));
+        assert!(!push(7) && push(8) && push(9) && push(8));
+        let first = (0..6).filter_map(|_| queue.next(99));
+        first.for_each(|(_, job)| job());
+        assert_eq!(*done.lock().unwrap(), [7, 8, 9, 7, 8, 7]);
+        let rest = (100..100_000)
+            .take_while(|client| queue.push(Turn::of_client(1, *client), Box::new(|| {})))
+            .count();
+        assert_eq!(rest + QUEUE_OF_CLIENT_MAX - 3, QUEUE_OF_OWNER_MAX);
+        assert!(queue.push(Turn::of_client(2, 7), Box::new(|| {})));
+    }
+
+    #[test]
+    fn brief_results_make_room_for_the_others() {
+        const LONG: Duration = Duration::from_secs(100);
+        static ANSWERS: Answers<u32, bool> =
+            Answers::new(&TEST, 5, LONG).with_brief(|is_right| !is_right, LONG);
+        for key in 0..40 {
+            let is_right = key == 3;
+            if let Answer::Wait(pause) = ANSWERS.ask(0, &key, false, move || is_right) {
+                wait(pause);
+            }
+        }
+        assert!(matches!(
+            ANSWERS.ask(0, &3, false, || false),
+            Answer::Known(true)
+        ));
+        static SHORT: Answers<u32, bool> =
+            Answers::new(&TEST, 5, LONG).with_brief(|is_right| !is_right, Duration::ZERO);
+        for is_right in [true, false] {
+            let key = u32::from(is_right);
+            if let Answer::Wait(pause) = SHORT.ask(0, &key, false, move || is_right) {
+                wait(pause);
+            }
+            let again = SHORT.ask(0, &key, false, || false);
+            assert_eq!(matches!(again, Answer::Known(true)), is_right);
+        }
     }
 
     #[test]
@@ -486,7 +650,7 @@ mod tests {
         for _ in 1..threads() {
             let may_go = Arc::clone(&may_go);
             assert!(POOL.run(
-                0,
+                0.into(),
                 Box::new(move || {
                     let _ = may_go.lock().unwrap().recv();
                 })

@@ -1,8 +1,8 @@
 //! Blocking jobs of a worker: work that would hold it up, done on the threads of its runtime.
 //!
 //! Called by: handlers, front ends and the gateway, in place of tokio's `spawn_blocking`. Each kind
-//! of job has places of its own, so that none fills the pool for the others, and an owner (a site)
-//! has only some of them. A job has a deadline and is cancelled when the future that waits for it
+//! of job has places of its own, so that none fills the pool for the others, and an owner (a
+//! site, or a client for inspections) has only some of them. A job has a deadline and is cancelled when the future that waits for it
 //! is dropped, which is when the client has gone, and when the worker ends ([`end`]). Caveat: a job
 //! is cancelled by its own looks at [`Cancel`]; one that does not look keeps its place, and nothing
 //! else, until it is done. Out of scope: what becomes of the request; see [`JobError`].
@@ -44,7 +44,7 @@ pub enum JobKind {
 const KINDS: usize = 7;
 
 struct Bounds {
-    /// At a time; of all owners together it is `RUNNING_MAX`.
+    /// At a time; of all owners together it is [`JobKind::running_max`].
     running_of_owner_max: usize,
     /// In front of them.
     waiting_max: usize,
@@ -54,6 +54,9 @@ struct Bounds {
 
 /// Jobs of a kind at a time.
 const RUNNING_MAX: usize = 2;
+/// Inspections at a time, which can't be stopped and may take minutes: so that it takes some clients
+/// to hold up those of all others.
+const INSPECTIONS_MAX: usize = 8;
 /// Waits for a place that take longer are given up.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(60);
 /// Owners whose places are remembered, if nothing runs for them.
@@ -61,19 +64,20 @@ const IDLE_OWNERS_MAX: usize = 256;
 /// Threads for what tokio itself looks up beside these jobs.
 const SPARE_THREADS: usize = 4;
 /// Threads that a worker's runtime needs, so that a job that has a place has a thread.
-pub const THREADS_MAX: usize = RUNNING_MAX * KINDS + SPARE_THREADS;
+pub const THREADS_MAX: usize = RUNNING_MAX * (KINDS - 1) + INSPECTIONS_MAX + SPARE_THREADS;
 
 impl JobKind {
     const fn bounds(self) -> Bounds {
         let (waiting_max, waiting_of_owner_max, seconds) = match self {
             JobKind::Listing | JobKind::Media => (256, 32, 60),
             JobKind::Encoding | JobKind::Program => (4096, 4096, 60),
-            JobKind::PageCache | JobKind::Inspection => (16_384, 16_384, 60),
+            JobKind::PageCache => (16_384, 16_384, 60),
+            JobKind::Inspection => (16_384, 1024, 60),
             // Trees are copied and removed.
             JobKind::WebDav => (1024, 256, 600),
         };
         let running_of_owner_max = match self {
-            JobKind::Listing | JobKind::Media => 1,
+            JobKind::Listing | JobKind::Media | JobKind::Inspection => 1,
             _ => RUNNING_MAX,
         };
         Bounds {
@@ -81,6 +85,15 @@ impl JobKind {
             waiting_max,
             waiting_of_owner_max,
             time_max: Duration::from_secs(seconds),
+        }
+    }
+
+    /// Jobs of the kind with this number at a time.
+    const fn running_max(number: usize) -> usize {
+        if number == JobKind::Inspection.number() {
+            INSPECTIONS_MAX
+        } else {
+            RUNNING_MAX
         }
     }
 
@@ -223,7 +236,7 @@ impl Drop for Waiting {
 thread_local! {
     static LANES: RefCell<Lanes> = RefCell::new(Lanes {
         ending: Arc::default(),
-        kinds: std::array::from_fn(|_| Lane::new(RUNNING_MAX)),
+        kinds: std::array::from_fn(|at| Lane::new(JobKind::running_max(at))),
         owners: HashMap::new(),
     });
 }
@@ -245,7 +258,7 @@ fn lanes(kind: JobKind, owner: Option<usize>) -> Option<(Lane, Option<Lane>)> {
     })
 }
 
-/// Waits for a place. `owner`: the site that the work is for, where it is for one. Its deadline
+/// Waits for a place. `owner`: the site or client that the work is for, where it is for one. Its deadline
 /// begins when there is a place.
 ///
 /// # Errors

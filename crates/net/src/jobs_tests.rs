@@ -136,6 +136,25 @@ fn an_owner_leaves_others_a_place_and_waits_in_bounds() {
     });
 }
 
+/// However many inspections of one client wait, the next one of another has a place.
+#[test]
+fn a_client_leaves_others_a_place_for_inspections() {
+    runtime().block_on(async {
+        let first = place(JobKind::Inspection, Some(1)).await.unwrap();
+        let mut waiting: Vec<_> = (0..50)
+            .map(|_| Box::pin(place(JobKind::Inspection, Some(1))))
+            .collect();
+        for one in &mut waiting {
+            assert!(timeout(Duration::from_millis(1), one).await.is_err());
+        }
+        timeout(PATIENCE, run(JobKind::Inspection, Some(2), |_| ()))
+            .await
+            .unwrap()
+            .unwrap();
+        drop(first);
+    });
+}
+
 #[test]
 fn a_place_is_held_until_the_job_is_done() {
     runtime().block_on(async {

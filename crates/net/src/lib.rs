@@ -30,6 +30,7 @@ pub mod proxy_preface;
 pub mod readiness;
 pub mod refused_calls;
 pub mod renamed_log;
+pub mod shares;
 pub mod short_text;
 pub mod socket_path;
 pub mod spawn_as;

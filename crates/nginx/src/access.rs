@@ -9,7 +9,8 @@ use saker_ap_expr::base64_decode;
 use saker_auth::{RecordFiles, check_password};
 use saker_config::model::Address;
 use saker_http::{Status, basic_credentials};
-use saker_net::blocking::{Answer, Pause};
+use saker_ipset::ClientNetwork;
+use saker_net::blocking::{Answer, Pause, Turn};
 use saker_nginx_model::{
     Location,
     modules::access::{AccessConf, AccessRule, Who},
@@ -222,8 +223,8 @@ fn by_user(
         .split(|byte| *byte == b':')
         .next()
         .unwrap_or_default();
-    let site = request.exchange.routing.site_index;
-    match is_password(site, &String::from_utf8_lossy(stored), &password) {
+    let turn = turn(request.exchange);
+    match is_password(turn, &String::from_utf8_lossy(stored), &password) {
         Answer::Known(true) => {
             request.exchange.access.user = Some(String::from_utf8_lossy(&user).into());
             Ok(Decision::Granted)
@@ -240,6 +241,12 @@ fn by_user(
     }
 }
 
+/// The turn of the site and the client on the threads for passwords.
+fn turn(exchange: &Exchange) -> Turn {
+    let client = ClientNetwork::of(exchange.client.ip()).number();
+    Turn::of_client(exchange.routing.site_index as u64, client)
+}
+
 /// Name and password of the request.
 fn credentials(request: &Request<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let view = request.exchange.head.view();
@@ -247,7 +254,7 @@ fn credentials(request: &Request<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Forms that only nginx has, and those of crypt(3).
-fn is_password(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
+fn is_password(turn: Turn, stored: &str, password: &[u8]) -> Answer<bool> {
     if let Some(plain) = stored.strip_prefix("{PLAIN}") {
         return Answer::Known(is_same(plain.as_bytes(), password));
     }
@@ -259,7 +266,7 @@ fn is_password(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
         let made = Sha1::digest([password, salt].concat());
         return Answer::Known(is_same(&made, hash));
     }
-    check_password(site, stored, password)
+    check_password(turn, stored, password)
 }
 
 /// Compares in constant time.

@@ -11,8 +11,8 @@ use crate::{Body, Exchange, LocalFuture, Response, Step};
 /// Inspects requests before content and responses before filters.
 pub trait Inspector {
     /// Inspects connection, request line, and fields. Called after limits and before authorization,
-    /// and only if rules are configured. `Some`: the request is refused with this response.
-    fn request_head(&self, exchange: &mut Exchange) -> Option<Response>;
+    /// and only if rules are configured.
+    fn request_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a>;
 
     /// Inspects the request body before handlers read it. Called if
     /// [`AccessState::inspection`](crate::AccessState::inspection) is set.

@@ -316,13 +316,21 @@ impl ApacheParts {
     }
 }
 
-/// ModSecurity; large bodies are inspected on the blocking pool.
+/// ModSecurity; large bodies and many arguments are inspected on the blocking pool, where clients
+/// take turns.
 fn inspector(buffer_files: Arc<BufferFiles>) -> ModSecurityInspector {
-    ModSecurityInspector::new(buffer_files, |work| {
+    ModSecurityInspector::new(buffer_files, |client, work| {
         Box::pin(async move {
-            jobs::run(JobKind::Inspection, None, move |_| work())
-                .await
-                .is_ok()
+            let owner = Some(client.number() as usize);
+            let done = jobs::run(JobKind::Inspection, owner, move |cancel| {
+                // The library can't be stopped once it has begun.
+                let is_wanted = !cancel.is_cancelled();
+                if is_wanted {
+                    work();
+                }
+                is_wanted
+            });
+            done.await == Ok(true)
         })
     })
 }

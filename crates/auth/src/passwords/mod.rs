@@ -12,7 +12,7 @@ mod encoding;
 mod md5_crypt;
 mod sha_crypt;
 
-use saker_net::blocking::{Answer, Answers, Pool};
+use saker_net::blocking::{Answer, Answers, Pool, Turn};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use std::{
@@ -24,17 +24,20 @@ use std::{
 /// Results kept, and their lifetime.
 const KEPT_MAX: usize = 8192;
 const KEPT_FOR: Duration = Duration::from_secs(3600);
+/// Lifetime of wrong passwords: anyone can have any number of them looked at.
+const WRONG_KEPT_FOR: Duration = Duration::from_secs(60);
 /// The maximum of `htpasswd -C`: some seconds. A file may claim 31, which would take days; such
 /// passwords never match.
 const BCRYPT_COST_MAX: u32 = 17;
 
 /// Threads that compute password hashes.
 static POOL: Pool = Pool::new("passwords");
-static CHECKED: Answers<[u8; 32], bool> = Answers::new(&POOL, KEPT_MAX, KEPT_FOR);
+static CHECKED: Answers<[u8; 32], bool> =
+    Answers::new(&POOL, KEPT_MAX, KEPT_FOR).with_brief(|is_right| !is_right, WRONG_KEPT_FOR);
 
-/// Checks `password` against `stored`. `site`: the site of the password file, which takes turns
-/// with others on the threads.
-pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
+/// Checks `password` against `stored`. `turn`: the one of the site of the password file and of the
+/// client.
+pub fn check(turn: Turn, stored: &str, password: &[u8]) -> Answer<bool> {
     // A zero byte ends the text, as in C.
     let password = password.split(|byte| *byte == 0).next().unwrap_or_default();
     if let Some(text) = stored.strip_prefix("{SHA}") {
@@ -44,7 +47,7 @@ pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
         ));
     }
     let (stored, password) = (stored.to_owned(), password.to_vec());
-    CHECKED.ask(site as u64, &key(&stored, &password), false, move || {
+    CHECKED.ask(turn, &key(&stored, &password), false, move || {
         is_password(&stored, &password)
     })
 }

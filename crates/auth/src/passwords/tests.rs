@@ -186,7 +186,7 @@ const MADE: &[(&str, &str)] = &[
 fn as_they_were_made() {
     for (password, stored) in MADE {
         let checks = |password: &[u8]| match stored.starts_with("{SHA}") {
-            true => matches!(check(0, stored, password), Answer::Known(true)),
+            true => matches!(check(Turn::from(0), stored, password), Answer::Known(true)),
             false => is_password(stored, password),
         };
         assert!(checks(password.as_bytes()), "{password} {stored}");
@@ -250,4 +250,38 @@ fn work_that_takes_days_is_not_begun() {
         (Some(10), None, None)
     );
     assert!(!is_password("$6$rounds=999999999$salt$x", b"a"));
+}
+
+#[test]
+fn wrong_passwords_do_not_drive_out_right_ones() {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut checked = |stored: &str, password: &str| {
+        let ask = || check(Turn::of_client(0, 1), stored, password.as_bytes());
+        match ask() {
+            Answer::Known(is_right) => (is_right, true),
+            Answer::Wait(mut pause) => {
+                while pause.as_mut().poll(&mut context).is_pending() {
+                    std::thread::park_timeout(Duration::from_secs(10));
+                }
+                (matches!(ask(), Answer::Known(true)), false)
+            }
+            Answer::Busy => panic!("nothing else waits"),
+        }
+    };
+    let (password, stored) = MADE
+        .iter()
+        .find(|(_, stored)| stored.starts_with("$1$"))
+        .unwrap();
+    assert_eq!(checked(stored, password), (true, false));
+    for number in 0..KEPT_MAX + 10 {
+        assert_eq!(checked("*", &number.to_string()), (false, false));
+    }
+    assert_eq!(checked(stored, password), (true, true), "is known");
 }

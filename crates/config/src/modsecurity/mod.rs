@@ -79,6 +79,21 @@ impl Rules {
         })
     }
 
+    /// Returns the number of arguments that the set looks at. More cost as much as many requests.
+    pub fn arguments_max(&self) -> u64 {
+        self.wants.arguments_max()
+    }
+
+    /// Returns the byte between two arguments of a form.
+    pub fn argument_separator(&self) -> u8 {
+        self.wants.argument_separator()
+    }
+
+    /// True if the values of JSON are arguments.
+    pub fn reads_json(&self) -> bool {
+        self.wants.json()
+    }
+
     pub fn wants_response_content(&self, media_type: &[u8]) -> bool {
         self.wants.response_content(media_type)
     }

@@ -12,6 +12,9 @@ pub enum Engine {
     On,
 }
 
+/// Arguments of a request if `SecArgumentsLimit` is not set: mod_security's own limit.
+const ARGUMENTS_MAX: u64 = 1000;
+
 /// Media types of responses if `SecResponseBodyMimeType` is not set.
 const TYPES: [&str; 2] = ["text/plain", "text/html"];
 
@@ -27,6 +30,11 @@ pub(crate) struct Wants {
     types: Option<Vec<String>>,
     by_rule: bool,
     response_by_rule: bool,
+    /// `SecArgumentsLimit`.
+    arguments: Option<u64>,
+    /// `SecArgumentSeparator`.
+    separator: Option<u8>,
+    json_by_rule: bool,
 }
 
 impl Wants {
@@ -52,6 +60,19 @@ impl Wants {
         }
     }
 
+    pub fn arguments_max(&self) -> u64 {
+        self.arguments.unwrap_or(ARGUMENTS_MAX)
+    }
+
+    pub fn argument_separator(&self) -> u8 {
+        self.separator.unwrap_or(b'&')
+    }
+
+    /// True if a rule lets content be read as JSON.
+    pub fn json(&self) -> bool {
+        self.json_by_rule
+    }
+
     /// Notes one directive, by its name in lowercase.
     pub fn note(&mut self, name: &str, arguments: &str) {
         let value = arguments.trim().trim_matches(['"', '\'']);
@@ -62,6 +83,8 @@ impl Wants {
             "secruleengine" if is("off") => self.engine = Some(Engine::Off),
             "secrequestbodyaccess" => self.request = Some(is("on")),
             "secrequestbodylimit" => self.request_bytes = limit(value),
+            "secargumentslimit" => self.arguments = limit(value),
+            "secargumentseparator" => self.separator = value.bytes().next(),
             "secresponsebodyaccess" => self.response = is("on"),
             "secresponsebodylimit" => self.response_bytes = limit(value),
             "secresponsebodymimetype" => {
@@ -76,6 +99,7 @@ impl Wants {
                 let lower = arguments.to_ascii_lowercase();
                 self.by_rule |= lower.contains("ctl:requestbodyaccess=on")
                     || lower.contains("ctl:forcerequestbodyvariable=on");
+                self.json_by_rule |= lower.contains("ctl:requestbodyprocessor=json");
                 self.response_by_rule |= lower.contains("ctl:responsebodyaccess=on");
             }
             _ => {}

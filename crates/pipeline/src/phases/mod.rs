@@ -313,7 +313,7 @@ fn inspect_request<'a>(exchange: &'a mut Exchange, services: &'a Services) -> St
     if !is_wanted || exchange.routing.is_inside || is_skipped_page {
         return Step::PASS;
     }
-    services.inspector.request_head(exchange).into()
+    services.inspector.request_head(exchange)
 }
 
 fn inspect_content<'a>(exchange: &'a mut Exchange, services: &'a Services) -> Step<'a> {

@@ -5,7 +5,13 @@
 
 use crate::operate;
 use saker_testkit::{Client, Saker, require};
-use std::{path::Path, process::Command, thread};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    thread,
+};
 
 const HASH: &str = "$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/";
 
@@ -24,13 +30,17 @@ fn sqlite(database: &Path, statements: &str) {
 
 /// The status for a path with credentials; `""`: none.
 fn status(saker: &Saker, path: &str, credentials: &str) -> u16 {
+    let mut client = Client::connect(saker.server.address()).unwrap();
+    status_of(&mut client, path, credentials)
+}
+
+fn status_of(client: &mut Client, path: &str, credentials: &str) -> u16 {
     let value = format!("Basic {}", base64(credentials.as_bytes()));
     let fields = [("Authorization", value.as_str())];
     let fields = match credentials {
         "" => &[][..],
         _ => &fields[..],
     };
-    let mut client = Client::connect(saker.server.address()).unwrap();
     client.request("GET", path, fields).unwrap().status
 }
 
@@ -153,6 +163,54 @@ fn many_passwords_at_a_time() {
                 }
             });
         }
+    });
+}
+
+/// Clients of a site take turns on the threads for passwords.
+#[test]
+fn others_log_in_beside_many_wrong_passwords() {
+    let dir = operate::folder("auth-turns");
+    let users: Vec<String> = (0..6)
+        .map(|number| {
+            let output = Command::new(require("htpasswd").unwrap())
+                .args(["-nbBC", "7", &format!("user{number}"), "secret"])
+                .output()
+                .unwrap();
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        })
+        .collect();
+    dir.write("users", users.join("\n")).unwrap();
+    let saker = operate::start_in(dir, &site("user_file = \"users\"\n"));
+    let (is_over, busy) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for number in 0..90 {
+            let (saker, is_over, busy) = (&saker, &is_over, &busy);
+            scope.spawn(move || {
+                let mut client = Client::connect(saker.server.address()).unwrap();
+                for round in 0.. {
+                    let wrong = format!("user0:wrong{number}-{round}");
+                    if status_of(&mut client, "/index.html", &wrong) == 503 {
+                        busy.fetch_add(1, Relaxed);
+                    }
+                    if is_over.load(Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let from: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let statuses: Vec<u16> = (0..6)
+            .map(|number| {
+                let so_far = busy.load(Relaxed);
+                operate::wait_until("no more wrong ones are taken", || {
+                    busy.load(Relaxed) > so_far
+                });
+                let mut client = Client::connect_from(from, saker.server.address()).unwrap();
+                status_of(&mut client, "/index.html", &format!("user{number}:secret"))
+            })
+            .collect();
+        is_over.store(true, Relaxed);
+        assert_eq!(statuses, [200; 6]);
     });
 }
 

@@ -63,6 +63,7 @@ mod listener_settings;
 mod listing;
 mod media;
 mod modsecurity;
+mod modsecurity_limits;
 mod neighbours;
 mod observability;
 mod php;

@@ -26,6 +26,7 @@ use saker_auth::{
 use saker_config::model::Origin;
 use saker_files::{ChangeToken, Watcher};
 use saker_http::Status;
+use saker_ipset::ClientNetwork;
 use saker_net::blocking::Answer;
 use saker_pipeline::{Exchange, OutcomeLine};
 use saker_telemetry::{httpd_message::HttpdMessage, message};
@@ -161,7 +162,11 @@ impl AuthRequest for AccessRequest<'_> {
         // What a directory says about a user may change at any time.
         self.dependencies.add(Dependency::User);
         let asked = &mut self.state.questions.directories.borrow_mut();
-        Some(self.directories?.log_in(asked, settings, user, password))
+        let client = ClientNetwork::of(self.exchange.client.ip());
+        Some(
+            self.directories?
+                .log_in((asked, client), settings, user, password),
+        )
     }
 
     fn directory_match(
@@ -170,7 +175,11 @@ impl AuthRequest for AccessRequest<'_> {
         question: &EntryQuestion,
     ) -> Option<Answer<DirectoryAnswer>> {
         let asked = &mut self.state.questions.directories.borrow_mut();
-        Some(self.directories?.matches(asked, settings, question))
+        let client = ClientNetwork::of(self.exchange.client.ip());
+        Some(
+            self.directories?
+                .matches((asked, client), settings, question),
+        )
     }
 
     fn authorizer(&mut self, question: &FcgiQuestion) -> Option<Answer<FcgiAnswer>> {
