@@ -85,7 +85,9 @@ fn fill_with(
 ) {
     variables.clear();
     if parameters.passes_fields {
+        let left_out = parameters.left_out.iter().map(|name| &**name);
         let names = parameters.values.iter().map(|(name, _)| name);
+        let names = names.chain(left_out);
         let own: SmallVec<[&[u8]; 4]> = names
             .filter_map(|name| name.strip_prefix(b"HTTP_"))
             .collect();

@@ -202,13 +202,7 @@ impl Request<'_> {
     /// Returns the first cookie of a name, compared regardless of case.
     pub fn cookie(&mut self, name: &str) -> Option<Vec<u8>> {
         let all = self.field("cookie")?;
-        all.split(|byte| *byte == b';').find_map(|pair| {
-            let pair = pair.trim_ascii();
-            let (key, rest) = pair.split_at_checked(name.len())?;
-            let value = rest.strip_prefix(b"=")?;
-            key.eq_ignore_ascii_case(name.as_bytes())
-                .then(|| value.to_vec())
-        })
+        cookie(&all, name).map(<[u8]>::to_vec)
     }
 
     fn named(&mut self, number: usize) -> Option<Vec<u8>> {
@@ -350,8 +344,27 @@ impl Request<'_> {
     }
 }
 
+/// The value of a cookie as nginx finds it: names begin behind `;` and `,`, values end at `;`, and
+/// spaces around `=` don't count.
+fn cookie<'c>(all: &'c [u8], name: &str) -> Option<&'c [u8]> {
+    let mut rest = all;
+    while !rest.is_empty() {
+        let value = rest.split_at_checked(name.len()).and_then(|(key, behind)| {
+            let is_it = key.eq_ignore_ascii_case(name.as_bytes());
+            let behind = behind.trim_ascii_start().strip_prefix(b"=")?;
+            is_it.then(|| behind.trim_ascii_start())
+        });
+        if let Some(value) = value {
+            return value.split(|byte| *byte == b';').next();
+        }
+        let end = rest.iter().position(|byte| matches!(byte, b';' | b','));
+        rest = rest.get(end? + 1..)?.trim_ascii_start();
+    }
+    None
+}
+
 /// The lines of a field, joined.
-fn joined(head: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
+pub fn joined(head: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
     let mut lines = head.all(name);
     let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
     let mut value = lines.next()?.to_vec();

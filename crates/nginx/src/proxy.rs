@@ -541,6 +541,7 @@ fn value_wanted(request: &mut Request<'_>) -> Option<Script> {
         parameters: Some(Parameters {
             values,
             passes_fields: false,
+            left_out: Vec::new(),
         }),
         ..Script::default()
     })
@@ -560,8 +561,13 @@ fn script(
     let before = std::mem::take(&mut *script);
     let mut values = before.parameters.map(|own| own.values).unwrap_or_default();
     values.clear();
+    let mut left_out = Vec::new();
     for param in proxied.params.iter() {
         let name = param.name.as_bytes();
+        if param.if_not_empty && name.starts_with(b"HTTP_") {
+            // A client's field never takes the place of an empty value.
+            left_out.push(name.into());
+        }
         if let Some(text) = param.value.constant() {
             if !text.is_empty() || !param.if_not_empty {
                 values.push(name, text);
@@ -586,6 +592,7 @@ fn script(
     script.parameters = Some(Parameters {
         values,
         passes_fields: conf.request.passes_fields != Some(false),
+        left_out,
     });
     script
 }

@@ -4,7 +4,12 @@
 //! Caveat: an `if` that holds changes the settings, and the script goes on behind it.
 //! Out of scope: the search for a location after the path has changed (`dispatch`).
 
-use crate::{evaluate::TEXT_BYTES_MAX, log_lines::shown, pages, request::Request};
+use crate::{
+    evaluate::{TEXT_BYTES_MAX, joined},
+    log_lines::shown,
+    pages,
+    request::Request,
+};
 use saker_files::Kind;
 use saker_http::Status;
 use saker_nginx_model::{
@@ -95,9 +100,7 @@ impl Request<'_> {
             Condition::Matches(variable, regex, is_negated) => {
                 let is_match = match variable {
                     Variable::Field(name) => {
-                        let view = self.exchange.head.view();
-                        let lines: Vec<&[u8]> = view.all(name).collect();
-                        let value = lines.join(&b", "[..]);
+                        let value = joined(self.exchange.head.view(), name).unwrap_or_default();
                         let spans = self.script_spans(regex, &value);
                         self.depends_on_match(name, &regex.pattern, &value, spans.as_ref());
                         if let Some(spans) = spans {

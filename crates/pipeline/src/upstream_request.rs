@@ -103,8 +103,11 @@ pub struct Script {
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     pub values: Variables,
-    /// Fields of the request become variables in front of them, but for those that `values` has.
+    /// Fields of the request become variables in front of them, but for those that `values` has, and
+    /// those of `left_out`.
     pub passes_fields: bool,
+    /// Variables of fields (`HTTP_…`) that are set only if they are not empty.
+    pub left_out: Vec<Box<[u8]>>,
 }
 
 /// Options for proxying, shared by all requests of a configuration section.
