@@ -452,9 +452,11 @@ impl Manager {
             return;
         };
         entry.is_running = false;
+        // Without a certificate the next handshake asks again. With one nothing else would.
         entry.is_newcomer &= tended.has_certificate.is_err();
         // A new plan, or a handshake that came meanwhile, may have set it too.
-        entry.due = entry.due.into_iter().chain(tended.due).max();
+        let due = tended.due.filter(|_| !entry.is_newcomer);
+        entry.due = entry.due.into_iter().chain(due).max();
         entry
             .waiting
             .drain(..)

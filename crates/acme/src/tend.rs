@@ -90,15 +90,13 @@ pub async fn alone(
     }
     let usable = facts.as_ref().is_some_and(|facts| now < facts.not_after);
     let tended = order_one(context, &mut record, (facts.as_ref(), held), now).await;
-    // Nothing else asks again for a certificate that is shown. Without one the next handshake does.
-    let is_renewed = !on_demand || facts.is_some() || tended.has_certificate.is_ok();
     Tended {
-        due: tended.due.filter(|_| is_renewed),
         has_certificate: if usable {
             Ok(())
         } else {
             tended.has_certificate
         },
+        ..tended
     }
 }
 

@@ -60,10 +60,10 @@ impl HostPattern {
     /// with dots in place of the slashes: `example.www` for `/srv/%2/%1/htdocs`. Names with one
     /// directory have it in common.
     pub fn label_of(&self, name: &str) -> String {
-        let has_place = |step: &&str| step.contains('%');
+        let has_place = |step: &str| step.contains('%');
         let steps: Vec<&str> = self.0.split('/').collect();
-        let first = steps.iter().position(|step| has_place(&step));
-        let last = steps.iter().rposition(|step| has_place(&step));
+        let first = steps.iter().copied().position(has_place);
+        let last = steps.iter().copied().rposition(has_place);
         let chosen = first
             .zip(last)
             .and_then(|(first, last)| steps.get(first..=last));
