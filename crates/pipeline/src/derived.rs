@@ -286,7 +286,7 @@ struct Changes {
     account: Option<HostAccounts>,
     /// The place that sets limits: the row.
     place: LimitPlace,
-    /// What came of settings so far: routes that share settings go on to do so.
+    /// Old and new settings so far: routes that share settings go on to do so.
     made: RefCell<Vec<(Arc<Settings>, Arc<Settings>)>>,
 }
 
