@@ -31,6 +31,9 @@ use tokio::{
 
 /// Sets of names that are tended at once.
 const JOBS_MAX: usize = 4;
+/// The same for names on demand without a certificate: clients choose them, and must not keep
+/// renewals and configured names from being tended.
+const NEWCOMER_JOBS_MAX: usize = 2;
 /// Handshakes that wait for the loop, and names on demand that wait for a job.
 const QUEUE_MAX: usize = 64;
 /// Clocks are set; no sleep is longer.
@@ -110,6 +113,8 @@ struct Entry {
     /// `None`: on request only.
     due: Option<u64>,
     is_running: bool,
+    /// A name that handshakes ask for, and that has had no certificate.
+    is_newcomer: bool,
     waiting: Vec<oneshot::Sender<Result<(), Denied>>>,
 }
 
@@ -259,6 +264,7 @@ impl Manager {
                     on_demand,
                     due,
                     is_wanted: true,
+                    is_newcomer: on_demand && due.is_none(),
                     ..entry
                 },
             );
@@ -329,9 +335,17 @@ impl Manager {
             .collect();
         waiting.sort();
         let room = JOBS_MAX.saturating_sub(self.jobs.len());
+        let is_newcomer = |key: &String| self.entries.get(key).is_some_and(|one| one.is_newcomer);
+        let under_way = self.running.values().filter(|key| is_newcomer(key)).count();
+        let mut newcomer_room = NEWCOMER_JOBS_MAX.saturating_sub(under_way);
+        let mut has_room = |key: &String| {
+            let has_room = !is_newcomer(key) || newcomer_room > 0;
+            newcomer_room -= usize::from(has_room && is_newcomer(key));
+            has_room
+        };
         let due: Vec<String> = waiting
             .iter()
-            .filter(|(due, _)| *due <= now)
+            .filter(|(due, key)| *due <= now && has_room(key))
             .take(room)
             .map(|(_, key)| (*key).clone())
             .collect();
@@ -355,6 +369,7 @@ impl Manager {
     /// Makes the renewal of the certificate with this name due, and its window known: the
     /// authority is not asked whether it is time.
     fn renew(&mut self, name: &str) {
+        self.bring_back(name);
         let now = schedule::now();
         let store = &self.context.store;
         for entry in self.entries.values_mut() {
@@ -371,6 +386,23 @@ impl Manager {
                 }
             }
             entry.due = Some(now);
+        }
+    }
+
+    /// Brings back the entry of a name on demand that has a certificate and is no longer renewed by
+    /// itself.
+    fn bring_back(&mut self, name: &str) {
+        let Some(name) = self.context.plan.on_demand_name(name) else {
+            return;
+        };
+        let names = vec![name];
+        if self.context.store.certificate(&names).is_some() {
+            self.entries
+                .entry(store::key(&names))
+                .or_insert_with(|| Entry {
+                    is_newcomer: false,
+                    ..Entry::new(names, true)
+                });
         }
     }
 
@@ -402,7 +434,9 @@ impl Manager {
             .or_insert_with(|| Entry::new(names, true));
         entry.waiting.push(answer);
         if !entry.is_running {
-            entry.due = Some(0);
+            // In the order of arrival: a flood of names is not in front of what is due already.
+            let now = schedule::now();
+            entry.due = Some(entry.due.map_or(now, |due| due.min(now)));
         }
     }
 
@@ -418,8 +452,11 @@ impl Manager {
             return;
         };
         entry.is_running = false;
+        // Without a certificate the next handshake asks again. With one nothing else would.
+        entry.is_newcomer &= tended.has_certificate.is_err();
         // A new plan, or a handshake that came meanwhile, may have set it too.
-        entry.due = entry.due.into_iter().chain(tended.due).max();
+        let due = tended.due.filter(|_| !entry.is_newcomer);
+        entry.due = entry.due.into_iter().chain(due).max();
         entry
             .waiting
             .drain(..)
@@ -449,6 +486,7 @@ impl Entry {
             is_wanted: true,
             due: None,
             is_running: false,
+            is_newcomer: on_demand,
             waiting: Vec::new(),
         }
     }
@@ -466,3 +504,6 @@ fn grief() -> Tended {
 fn tell(answer: oneshot::Sender<Result<(), Denied>>, what: Result<(), Denied>) {
     let _: Result<(), _> = answer.send(what);
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,32 +39,66 @@ impl fmt::Display for Denied {
     }
 }
 
+/// Reason why a name is not allowed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub reason: String,
+    /// False: the rule or the database had no answer, so the next question may have another end.
+    pub is_definite: bool,
+}
+
+impl Refusal {
+    fn definite(reason: impl Into<String>) -> Refusal {
+        Refusal {
+            reason: reason.into(),
+            is_definite: true,
+        }
+    }
+
+    fn passing(reason: impl Into<String>) -> Refusal {
+        Refusal {
+            reason: reason.into(),
+            is_definite: false,
+        }
+    }
+}
+
 /// Asks the rule. The error is the reason for a refusal, or why the rule is unavailable.
-pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), String> {
+pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), Refusal> {
     let separator = if rule.contains('?') { '&' } else { '?' };
     match client
         .status(&format!("{rule}{separator}domain={name}"))
         .await
     {
         Ok(200) => Ok(()),
-        Ok(status) => Err(format!("the ask rule answers {status}")),
-        Err(reason) => Err(format!("the ask rule can't be asked: {reason}")),
+        // An application that is overloaded or being deployed has not said no.
+        Ok(status) if status >= 500 || status == 429 => {
+            Err(Refusal::passing(format!("the ask rule answers {status}")))
+        }
+        Ok(status) => Err(Refusal::definite(format!("the ask rule answers {status}"))),
+        Err(reason) => Err(Refusal::passing(format!(
+            "the ask rule can't be asked: {reason}"
+        ))),
     }
 }
 
 /// True if the database knows the host, and it is not suspended.
-pub async fn ask_database(hosts: Option<&Hosts>, name: &str) -> Result<(), String> {
-    let hosts = hosts.ok_or("there is no database of hosts")?;
+pub async fn ask_database(hosts: Option<&Hosts>, name: &str) -> Result<(), Refusal> {
+    let hosts = hosts.ok_or_else(|| Refusal::passing("there is no database of hosts"))?;
     let answer = match hosts.find(name) {
         Found::Now(answer) => answer,
         Found::Later(waiting) => Hosts::heard(waiting).await,
     };
     match answer {
-        Answer::Known(host, _) if host.is_suspended => Err("the host is suspended".into()),
+        Answer::Known(host, _) if host.is_suspended => {
+            Err(Refusal::definite("the host is suspended"))
+        }
         Answer::Known(..) => Ok(()),
-        Answer::Missing(_) => Err("the database of hosts does not know it".into()),
-        Answer::Refused => Err("what the database says of the host is refused".into()),
-        Answer::Away => Err("the database of hosts does not answer".into()),
+        Answer::Missing(_) => Err(Refusal::definite("the database of hosts does not know it")),
+        Answer::Refused => Err(Refusal::passing(
+            "what the database says of the host is refused",
+        )),
+        Answer::Away => Err(Refusal::passing("the database of hosts does not answer")),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     client::Client,
     event::Event,
     failure::{Failure, Retry},
-    on_demand::{self, Denied},
+    on_demand::{self, Denied, Refusal},
     order::{self, Terms},
     plan::Plan,
     present::Places,
@@ -32,6 +32,9 @@ const AGAIN_MAX: usize = 5;
 const RENEW_AFTER_S: u64 = 3600;
 /// Time between attempts to fetch renewal information from an authority that is unavailable.
 const CHECK_AGAIN_S: u64 = 6 * 3600;
+/// Time between attempts to renew a certificate on demand while the rule or the database that
+/// allows its name has no answer.
+const ASK_AGAIN_S: u64 = 3600;
 
 pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
@@ -203,35 +206,35 @@ async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
     }
     let (plan, name) = (&context.plan, record.names.first()?);
     if plan.asks_database(name)
-        && let Err(reason) =
+        && let Err(refusal) =
             on_demand::ask_database(plan.known_hosts.as_ref().map(|hosts| &*hosts.0), name).await
     {
         // The database itself caches unknown names, so an added host has its certificate at the
         // next handshake.
-        (context.events)(Event::Forbidden {
-            name: name.clone(),
-            reason: reason.clone(),
-        });
-        return Some(Tended {
-            due: None,
-            has_certificate: Err(Denied::Failed(reason)),
-        });
+        let reason = refusal.reason.clone();
+        return Some(refused(context, name, refusal, Denied::Failed(reason)));
     }
     let rule = plan.acme.ask.as_deref();
     if rule.is_none() && plan.asks_database(name) {
         return None;
     }
-    let reason = on_demand::ask(&context.client.fresh(), rule.unwrap_or_default(), name)
+    let refusal = on_demand::ask(&context.client.fresh(), rule.unwrap_or_default(), name)
         .await
         .err()?;
+    Some(refused(context, name, refusal, Denied::Forbidden))
+}
+
+/// Ends the renewals of a name that is not wanted any longer; puts off those of one for which there
+/// was no answer.
+fn refused(context: &Context, name: &str, refusal: Refusal, denied: Denied) -> Tended {
     (context.events)(Event::Forbidden {
-        name: name.clone(),
-        reason,
+        name: name.to_owned(),
+        reason: refusal.reason,
     });
-    Some(Tended {
-        due: None,
-        has_certificate: Err(Denied::Forbidden),
-    })
+    Tended {
+        due: (!refusal.is_definite).then(|| schedule::now().saturating_add(ASK_AGAIN_S)),
+        has_certificate: Err(denied),
+    }
 }
 
 /// An open order was counted when it was created.
@@ -446,9 +449,8 @@ fn failed(context: &Context, record: &mut Record, failure: Failure) -> Tended {
         reason: failure.reason.clone(),
         retry_at: record.attempt_at,
     });
-    let due = (!record.on_demand).then_some(record.attempt_at);
     Tended {
-        due,
+        due: Some(record.attempt_at),
         has_certificate: Err(Denied::Failed(failure.reason)),
     }
 }

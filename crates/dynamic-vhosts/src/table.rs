@@ -26,6 +26,9 @@ use tokio::sync::oneshot;
 const SHARDS: usize = 16;
 /// Maximum number of concurrent queries; beyond it, names without a cached answer get none.
 const ASKING_MAX: usize = 1024;
+/// The same for first queries: names that nothing is known of do not keep the answers of others
+/// from being refreshed.
+const FIRST_MAX: usize = 768;
 /// Minimum time between queries for a name whose query failed.
 const AWAY_MS: u64 = 1000;
 /// Sample size for eviction: the least recently used entry of the sample goes.
@@ -111,7 +114,7 @@ impl Table {
         let asks = match is_useful {
             Some(answer) if now_ms < entry.until_ms => {
                 let is_ripe = now_ms >= entry.lease.until_ms() && !is_away;
-                let asks = is_ripe && self.begin(entry);
+                let asks = is_ripe && self.begin(entry, ASKING_MAX);
                 if !asks && now_ms >= entry.lease.until_ms() {
                     // An answer that is being refreshed, or can't be, stays valid for a while.
                     entry.lease.extend(entry.until_ms.min(now_ms + AWAY_MS));
@@ -122,7 +125,15 @@ impl Table {
                 entry.lease.extend(now_ms + AWAY_MS);
                 return (Found::Now(answer), false);
             }
-            _ => !entry.is_asked && self.begin(entry),
+            Some(answer) if !entry.is_asked => {
+                if !self.begin(entry, ASKING_MAX) {
+                    // No query can begin: what is stale is better than nothing.
+                    entry.lease.extend(now_ms + AWAY_MS);
+                    return (Found::Now(answer), false);
+                }
+                true
+            }
+            _ => !entry.is_asked && self.begin(entry, FIRST_MAX),
         };
         if !entry.is_asked {
             return (Found::Now(Answer::Away), false);
@@ -134,7 +145,7 @@ impl Table {
 
     fn first(&self, shard: &mut Shard, name: &str, now_ms: u64) -> (Found, bool) {
         let mut entry = Entry::new(now_ms);
-        if !self.begin(&mut entry) {
+        if !self.begin(&mut entry, FIRST_MAX) {
             return (Found::Now(Answer::Away), false);
         }
         let (sender, receiver) = oneshot::channel();
@@ -143,9 +154,9 @@ impl Table {
         (Found::Later(receiver), true)
     }
 
-    /// Returns true if a query may begin.
-    fn begin(&self, entry: &mut Entry) -> bool {
-        if entry.is_asked || self.asking.fetch_add(1, Relaxed) >= ASKING_MAX {
+    /// Returns true if a query may begin. `most`: queries that are under way at most.
+    fn begin(&self, entry: &mut Entry, most: usize) -> bool {
+        if entry.is_asked || self.asking.fetch_add(1, Relaxed) >= most {
             if !entry.is_asked {
                 self.asking.fetch_sub(1, Relaxed);
             }

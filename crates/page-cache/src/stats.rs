@@ -42,6 +42,8 @@ counts! {
 }
 
 const COUNTS: usize = Stat::ALL.len();
+/// Sites with counters of their own; host names that clients choose share those of the rest.
+const SITES_MAX: usize = 10_000;
 
 /// Counters of one site in one worker.
 #[derive(Debug, Default)]
@@ -55,6 +57,8 @@ pub struct SiteStats {
 pub struct WorkerStats {
     /// By scope of the site.
     sites: Mutex<HashMap<Box<[u8]>, Arc<SiteStats>>>,
+    /// All hosts that came when there were many already.
+    others: Arc<SiteStats>,
     pub paths: PathStats,
 }
 
@@ -89,7 +93,16 @@ impl WorkerStats {
         let mut known = lock(&self.sites);
         match known.get(site) {
             Some(stats) => Arc::clone(stats),
+            None if known.len() >= SITES_MAX => Arc::clone(&self.others),
             None => Arc::clone(known.entry(site.into()).or_default()),
+        }
+    }
+
+    /// Makes the counters of a configured site, however many hosts there are.
+    pub fn enter(&self, site: &[u8]) {
+        let mut known = lock(&self.sites);
+        if !known.contains_key(site) {
+            known.insert(site.into(), Arc::default());
         }
     }
 
@@ -147,5 +160,20 @@ mod tests {
         assert_eq!(sum.reasons, BTreeMap::from([("method", 1), ("private", 2)]));
         assert_eq!(WorkerStats::sum(&workers, b"b").of(Stat::MemoryBytes), 7);
         assert_eq!(WorkerStats::sum(&workers, b"c"), SiteTotals::default());
+    }
+
+    #[test]
+    fn a_flood_of_hosts_takes_no_more_room() {
+        let stats = Arc::<WorkerStats>::default();
+        for number in 0..SITES_MAX + 500 {
+            let host = format!("h{number}.example");
+            stats.of(host.as_bytes()).add(Stat::Hits, 1);
+        }
+        assert_eq!(lock(&stats.sites).len(), SITES_MAX);
+        stats.enter(b"a");
+        stats.of(b"a").add(Stat::Hits, 2);
+        stats.enter(b"a");
+        let of = |site| WorkerStats::sum(std::slice::from_ref(&stats), site).of(Stat::Hits);
+        assert_eq!((of(b"a"), of(b"h3.example")), (2, 1), "configured, early");
     }
 }

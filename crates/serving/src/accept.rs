@@ -223,7 +223,7 @@ async fn drive(
     };
     let tls = TlsStream::new(
         stream.into_stream(),
-        acceptor.accept(client.local.ip()),
+        acceptor.accept_from(client.address.ip(), client.local.ip()),
         io.input,
     );
     let tls = match handshake(&worker, tls, &client).await {

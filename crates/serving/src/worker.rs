@@ -17,7 +17,7 @@ use crate::{
 use saker_config::model::Address;
 use saker_gateway::Gateway;
 use saker_net::{IdleStreams, RawStream, deadlines::Deadlines, program::Spawner};
-use saker_page_cache::Share;
+use saker_page_cache::{Share, key};
 use saker_pipeline::{Bounds, Generation, Loggers, RouteCache, Services};
 use saker_telemetry::{Counters, Metric};
 use std::{
@@ -277,9 +277,11 @@ fn services(
         workers: shared.counters.len(),
         peers: shared.peers(),
     };
-    let cache = shared
-        .store()
-        .map_or(CacheAccess::None, |store| CacheAccess::Share(share(store)));
+    let cache = shared.store().map_or(CacheAccess::None, |store| {
+        let sites = generation.model.sites.iter().enumerate();
+        sites.for_each(|(at, site)| shared.site_stats[index].enter(&key::scope(site, at)));
+        CacheAccess::Share(share(store))
+    });
     let common = CommonParts {
         watcher: &shared.watcher,
         challenges: &shared.challenges,

@@ -60,7 +60,13 @@ impl Acceptor {
     /// come. `local`: the address that the client has connected to, by which requests are routed,
     /// too; after a trusted PROXY preface that of the preface.
     pub fn accept(&self, local: IpAddr) -> ServerSession {
-        ServerSession::new(self.0.current(), local)
+        ServerSession::new(self.0.current(), local, None)
+    }
+
+    /// The same for a connection of a client whose address is known: the number of certificates that
+    /// are made at the handshakes of one network is bounded.
+    pub fn accept_from(&self, client: IpAddr, local: IpAddr) -> ServerSession {
+        ServerSession::new(self.0.current(), local, Some(client))
     }
 
     /// For QUIC: the same certificates, demands and tickets, TLS 1.3, ALPN `h3`. To be asked for

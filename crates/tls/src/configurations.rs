@@ -95,14 +95,15 @@ impl Configurations {
         self.table.depends_on_local(&self.terms.address)
     }
 
-    pub fn answer(&self, hello: &ClientHello, local: IpAddr) -> Answer {
+    /// `client`: its address, where it is known.
+    pub fn answer(&self, hello: &ClientHello, local: IpAddr, client: Option<IpAddr>) -> Answer {
         let name = hello.server_name.as_deref();
         if hello.acme_challenge
             && let Some(config) = name.and_then(|name| self.run_time.challenge(name))
         {
             return Answer::Configuration(config, None);
         }
-        let (index, variant) = match self.choose(hello, local) {
+        let (index, variant) = match self.choose(hello, local, client) {
             Ok(chosen) => chosen,
             Err(answer) => return answer,
         };
@@ -113,7 +114,12 @@ impl Configurations {
     }
 
     /// Whose demands hold, and which of its configurations; or what is answered instead.
-    pub fn choose(&self, hello: &ClientHello, local: IpAddr) -> Result<(usize, Variant), Answer> {
+    pub fn choose(
+        &self,
+        hello: &ClientHello,
+        local: IpAddr,
+        client: Option<IpAddr>,
+    ) -> Result<(usize, Variant), Answer> {
         let (endpoint, name) = (self.endpoint(local), hello.server_name.as_deref());
         if self.terms.strict_sni && !name.is_some_and(|name| self.table.knows(endpoint, name)) {
             return Err(Answer::UnrecognisedName);
@@ -121,7 +127,7 @@ impl Configurations {
         if self.table.rejects(endpoint, name) {
             return Err(Answer::UnrecognisedName);
         }
-        if let Some(answer) = name.and_then(|name| self.missing(endpoint, name)) {
+        if let Some(answer) = name.and_then(|name| self.missing(endpoint, name, client)) {
             return Err(answer);
         }
         let index = self.table.policy(endpoint, name);
@@ -137,17 +143,24 @@ impl Configurations {
 
     /// Answer for a name with an automatic certificate that is not there yet. Another site's
     /// certificate would only be rejected, with a misleading warning.
-    fn missing(&self, endpoint: LocalEndpoint<'_>, name: &str) -> Option<Answer> {
+    fn missing(
+        &self,
+        endpoint: LocalEndpoint<'_>,
+        name: &str,
+        client: Option<IpAddr>,
+    ) -> Option<Answer> {
         let (is_on_demand, is_automatic) = (
             self.table.is_on_demand(endpoint, name),
             self.table.is_automatic(endpoint, name),
         );
-        if !(is_on_demand || is_automatic) || self.table.covers(name, &self.run_time) {
+        if !(is_on_demand || is_automatic) || self.table.has_current(name, &self.run_time) {
             return None;
         }
-        match is_on_demand && self.run_time.demand(name) {
+        match is_on_demand && self.run_time.demand(name, client) {
             true => Some(Answer::NotYet),
-            false => is_automatic.then_some(Answer::NoCertificate),
+            // One that has expired is shown until there is another.
+            false => (is_automatic && !self.table.covers(name, &self.run_time))
+                .then_some(Answer::NoCertificate),
         }
     }
 

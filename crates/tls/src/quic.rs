@@ -102,7 +102,8 @@ impl QuicConfigurations {
     }
 
     fn answer_hello(&self, hello: &ClientHello, local: IpAddr) -> QuicAnswer {
-        let (policy, variant) = match self.current.choose(hello, local) {
+        // The address of the client is not proven yet.
+        let (policy, variant) = match self.current.choose(hello, local, None) {
             Ok(chosen) => chosen,
             Err(Answer::UnrecognisedName) => {
                 return refused(

@@ -31,6 +31,50 @@ impl HostPattern {
         &self.0
     }
 
+    /// True if few other names have the expansion of this one: all of its labels are in it, but for
+    /// the last `fixed`, which all names have in common.
+    pub fn tells_apart(&self, name: &str, fixed: usize) -> bool {
+        let count = name.split('.').count();
+        let parts = self.whole_parts();
+        let has = |at: usize| parts.iter().any(|part| part.has(at, count));
+        (0..count.saturating_sub(fixed)).all(has)
+    }
+
+    /// The placeholders that stand for whole labels.
+    fn whole_parts(&self) -> Vec<Part> {
+        let (mut parts, mut rest) = (Vec::new(), &*self.0);
+        while let Some((_, behind)) = rest.split_once('%') {
+            rest = match (behind.strip_prefix(['%', 'p']), part(behind)) {
+                (Some(rest), _) => rest,
+                (None, Some(((first, second), rest))) => {
+                    parts.extend(second.is_none().then_some(first));
+                    rest
+                }
+                (None, None) => behind,
+            };
+        }
+        parts
+    }
+
+    /// The part of a name's expansion that is the name's, from its first placeholder to its last,
+    /// with dots in place of the slashes: `example.www` for `/srv/%2/%1/htdocs`. Names with one
+    /// directory have it in common.
+    pub fn label_of(&self, name: &str) -> String {
+        let has_place = |step: &str| step.contains('%');
+        let steps: Vec<&str> = self.0.split('/').collect();
+        let first = steps.iter().copied().position(has_place);
+        let last = steps.iter().copied().rposition(has_place);
+        let chosen = first
+            .zip(last)
+            .and_then(|(first, last)| steps.get(first..=last));
+        interpolated(
+            &chosen.unwrap_or_default().join("/"),
+            &name.to_ascii_lowercase(),
+            0,
+        )
+        .replace('/', ".")
+    }
+
     /// Expands the pattern; the name is converted to lowercase.
     pub fn of(&self, name: &str, port: u16) -> String {
         interpolated(&self.0, &name.to_ascii_lowercase(), port)
@@ -93,6 +137,23 @@ fn one_part(text: &str) -> Option<(Part, &str)> {
 }
 
 impl Part {
+    /// True if it selects the piece at an index of so many.
+    fn has(self, at: usize, count: usize) -> bool {
+        if self.number == 0 {
+            return true;
+        }
+        let chosen = if self.from_end {
+            count.checked_sub(self.number)
+        } else {
+            Some(self.number - 1)
+        };
+        chosen.is_some_and(|chosen| match (self.and_more, self.from_end) {
+            (true, true) => at <= chosen,
+            (true, false) => at >= chosen,
+            (false, _) => at == chosen,
+        })
+    }
+
     /// Selects from labels or letters; `_` where there is no such part.
     fn of<'t>(self, pieces: &[&'t str], joint: &str) -> String {
         if self.number == 0 {
@@ -198,6 +259,54 @@ mod tests {
         }
         for wrong in ["/v/%", "/v/%x", "/v/%-", "/v/%-x", "/a%b/%1"] {
             assert_eq!(HostPattern::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_tell_names_apart() {
+        for (pattern, name, fixed, expected) in [
+            ("/srv/%0", "a.b.c.d", 0, true),
+            ("/srv/%0/htdocs", "a", 0, true),
+            ("/srv/%1+", "a.b.c.d", 0, true),
+            ("/srv/%-1+/x", "a.b.c", 0, true),
+            ("/srv/%2+/%1", "a.b.c.d", 0, true),
+            ("/srv/%-1/%-2/%-3+", "a.b.c.d", 0, true),
+            ("/srv/%1", "a.b", 0, false),
+            ("/srv/%-2", "a.b", 0, false),
+            ("/srv/%2/%1", "a.b.c", 0, false),
+            ("/srv/%2+", "a.b", 0, false),
+            ("/srv/%-2+/%1", "a.b", 0, false),
+            ("/srv/%-2+/%-1", "a.b", 0, true),
+            ("/srv/%1.1/%2+", "a.b", 0, false),
+            ("/srv/%0.1", "a", 0, false),
+            ("/srv/%%0", "a", 0, false),
+            ("/srv/%p", "a", 0, false),
+            // Names below `*.example.com`.
+            ("/srv/%1", "shop.example.com", 2, true),
+            ("/srv/%-2/%1", "shop.example.com", 2, true),
+            ("/srv/%-2/%1", "shop.x.example.com", 2, false),
+            ("/srv/%2", "shop.example.com", 2, false),
+        ] {
+            let parsed = HostPattern::parse(pattern).unwrap();
+            assert_eq!(
+                parsed.tells_apart(name, fixed),
+                expected,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn labels_of_names() {
+        for (pattern, expected) in [
+            ("/srv/%2/%1/htdocs", "example.www"),
+            ("/srv/%-2.%-1/public", "example.org"),
+            ("/srv/%1", "www"),
+            ("/srv/a/%2/b/%1.1/c", "example.b.w"),
+            ("/srv/fixed", ""),
+        ] {
+            let pattern = HostPattern::parse(pattern).unwrap();
+            assert_eq!(pattern.label_of("WWW.example.org"), expected, "{pattern}");
         }
     }
 

@@ -187,10 +187,38 @@ fn there_is_a_bound_for_each_kind() {
 #[test]
 fn questions_under_way_are_bounded() {
     let table = table(100, 100);
-    for number in 0..ASKING_MAX {
+    for number in 0..FIRST_MAX {
         assert!(table.find(&format!("h{number}"), 0, false).1, "{number}");
     }
     assert_eq!(now(&table, "one-more", 0, false), (some("!"), false));
     table.settle("h0", Ok(LookupResult::Missing), 0);
     assert!(table.find("one-more", 0, false).1);
+}
+
+#[test]
+fn a_flood_of_unknown_names_leaves_known_hosts() {
+    let table = table(10_000, 10_000);
+    table.find("old", 0, false);
+    table.settle("old", host("bob"), 0);
+    table.find("ripe", 4500, false);
+    table.settle("ripe", host("eve"), 4500);
+    let begun = (0..2000)
+        .filter(|number| table.find(&format!("h{number}"), 5000, false).1)
+        .count();
+    assert_eq!(begun, FIRST_MAX);
+    assert_eq!(now(&table, "ripe", 5300, false), (some("eve"), true));
+    assert_eq!(
+        now(&table, "old", 5300, false),
+        (None, true),
+        "there is room to ask"
+    );
+    table.settle("old", host("bob"), 5300);
+    // Beyond that, what is stale is used.
+    table.asking.store(ASKING_MAX, Relaxed);
+    let (Found::Now(Answer::Known(_, lease)), false) = table.find("old", 7000, false) else {
+        panic!("it is stale and useful")
+    };
+    let stamp = lease.token();
+    assert!(stamp.is_current(7000) && !stamp.is_current(7000 + AWAY_MS));
+    assert_eq!(now(&table, "new", 7000, false), (some("!"), false));
 }

@@ -18,6 +18,7 @@ use saker_tls::RunTime;
 use std::{
     cell::RefCell,
     collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -30,6 +31,8 @@ const OBTAIN_TIME_MAX: Duration = Duration::from_secs(120);
 const DENIAL_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of names that are being requested, or were refused a moment ago.
 const NAMES_MAX: usize = 1024;
+/// The same for the clients of one network: it must not take the place of all others.
+const NETWORK_NAMES_MAX: usize = 16;
 
 pub struct Acme {
     challenges: Arc<Challenges>,
@@ -140,7 +143,9 @@ impl Acme {
                     asked: Mutex::default(),
                 });
                 self.run_time
-                    .set_on_demand(Some(Arc::new(move |name| demand.is_under_way(name))));
+                    .set_on_demand(Some(Arc::new(move |name, client| {
+                        demand.is_under_way(name, network(client))
+                    })));
                 *slot = Some(handle);
             }
             (Prepared::Change(plan), Some(handle)) => handle.set_plan(*plan),
@@ -205,32 +210,64 @@ struct Demand {
     asked: Mutex<HashMap<String, Asked>>,
 }
 
-enum Asked {
-    Waiting,
-    DeniedUntil(Instant),
+/// A name that was asked for, and the network of the first client that did so.
+struct Asked {
+    network: IpAddr,
+    /// `None`: the certificate is being requested.
+    denied_until: Option<Instant>,
+}
+
+impl Asked {
+    fn is_over(&self, now: Instant) -> bool {
+        self.denied_until.is_some_and(|until| until <= now)
+    }
+}
+
+/// The network of a client: a /24 of IPv4, a /48 of IPv6. Clients without an address share one.
+fn network(client: Option<IpAddr>) -> IpAddr {
+    match client.map(|client| client.to_canonical()) {
+        Some(IpAddr::V4(address)) => Ipv4Addr::from_bits(address.to_bits() >> 8 << 8).into(),
+        Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
+        None => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// Returns true if another name of the network may be asked for.
+fn has_room(asked: &mut HashMap<String, Asked>, network: IpAddr, now: Instant) -> bool {
+    let of_network = |asked: &HashMap<String, Asked>| {
+        asked.values().filter(|one| one.network == network).count()
+    };
+    if asked.len() >= NAMES_MAX || of_network(asked) >= NETWORK_NAMES_MAX {
+        asked.retain(|_, one| !one.is_over(now));
+    }
+    asked.len() < NAMES_MAX && of_network(asked) < NETWORK_NAMES_MAX
 }
 
 impl Demand {
     /// Returns whether a certificate for the name is being obtained; requests one if not. Called
     /// on workers.
-    fn is_under_way(self: &Arc<Self>, name: &str) -> bool {
+    fn is_under_way(self: &Arc<Self>, name: &str, network: IpAddr) -> bool {
         if !self.handle.is_on_demand(name) {
             return false;
         }
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
         match asked.get(name) {
-            Some(Asked::Waiting) => return true,
-            Some(Asked::DeniedUntil(until)) if *until > Instant::now() => return false,
-            _ => {}
+            Some(one) if one.denied_until.is_none() => return true,
+            Some(one) if !one.is_over(now) => return false,
+            _ => drop(asked.remove(name)),
         }
-        if asked.len() >= NAMES_MAX {
-            let now = Instant::now();
-            asked.retain(|_, asked| !matches!(asked, Asked::DeniedUntil(until) if *until <= now));
-        }
-        if asked.len() >= NAMES_MAX {
+        if !has_room(&mut asked, network, now) {
             return false;
         }
-        asked.insert(name.to_owned(), Asked::Waiting);
+        let denied_until = None;
+        asked.insert(
+            name.to_owned(),
+            Asked {
+                network,
+                denied_until,
+            },
+        );
         self.runtime.spawn(Arc::clone(self).obtain(name.to_owned()));
         true
     }
@@ -241,8 +278,43 @@ impl Demand {
         match obtained {
             Ok(Ok(())) => drop(asked.remove(&name)),
             Ok(Err(_)) | Err(_) => {
-                asked.insert(name, Asked::DeniedUntil(Instant::now() + DENIAL_TIME));
+                if let Some(one) = asked.get_mut(&name) {
+                    one.denied_until = Some(Instant::now() + DENIAL_TIME);
+                }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_network_does_not_take_the_place_of_others() {
+        let (mut asked, now) = (HashMap::new(), Instant::now());
+        let of = |address: &str| network(Some(address.parse().unwrap()));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.200"));
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:ff::2"));
+        assert!(of("192.0.2.1") != of("192.0.3.1") && of("2001:db8:1::1") != of("2001:db8:2::1"));
+        let ask = |asked: &mut HashMap<String, Asked>, number: usize, denied_until| {
+            let network = of("192.0.2.1");
+            let one = Asked {
+                network,
+                denied_until,
+            };
+            asked.insert(format!("h{number}.example"), one);
+        };
+        for number in 0..NETWORK_NAMES_MAX {
+            assert!(has_room(&mut asked, of("192.0.2.1"), now), "{number}");
+            let is_denied = number == 3;
+            ask(&mut asked, number, is_denied.then(|| now + DENIAL_TIME));
+        }
+        assert!(!has_room(&mut asked, of("192.0.2.99"), now));
+        assert!(has_room(&mut asked, of("198.51.100.1"), now));
+        assert!(
+            has_room(&mut asked, of("192.0.2.99"), now + DENIAL_TIME),
+            "a refusal is over"
+        );
     }
 }

@@ -231,7 +231,7 @@ impl Running {
         let Transport::Plain(socket) = io.transport else {
             return None;
         };
-        let session = acceptor.accept(self.session.local.ip());
+        let session = acceptor.accept_from(self.session.client.ip(), self.session.local.ip());
         let tls = TlsStream::new(socket.into_stream(), session, io.input);
         let limit_ms = self.session.server.handshake_timeout_ms;
         match accept::handshake_within(&self.worker, tls, limit_ms).await {

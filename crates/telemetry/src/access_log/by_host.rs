@@ -24,6 +24,9 @@ use std::{
 const OPEN_MAX: usize = 128;
 /// Files that are made at paths of lines: clients may choose them.
 const MADE_MAX: usize = 4096;
+/// Files that are made for hosts until the logs are opened again; further hosts have none of their
+/// own.
+const HOSTS_MADE_MAX: usize = 100_000;
 const PATH_BYTES_MAX: usize = 1024;
 /// Stands for the name in a path.
 pub const PLACE: &str = "%{host}";
@@ -111,11 +114,29 @@ impl HostFiles {
     /// Reopens all files by their names when they are next written to.
     pub fn reopen(&mut self) {
         self.open.clear();
+        if matches!(self.place, Place::Hosts(_)) {
+            // Rotated files are made anew.
+            self.made = 0;
+        }
         self.has_failed = false;
     }
 
     fn append(&mut self, name: &str, lines: &[u8]) -> io::Result<()> {
+        let name = if self.has_file(name) { name } else { OTHERS };
         self.file(name)?.write_all(lines)
+    }
+
+    /// False for another host where a great many have files already.
+    fn has_file(&mut self, name: &str) -> bool {
+        let Place::Hosts(pattern) = &self.place else {
+            return true;
+        };
+        if self.open.contains_key(name) || Path::new(&pattern.replace(PLACE, name)).exists() {
+            return true;
+        }
+        let has_room = self.made < HOSTS_MADE_MAX;
+        self.made += usize::from(has_room);
+        has_room
     }
 
     fn file(&mut self, name: &str) -> io::Result<&mut File> {
@@ -299,6 +320,29 @@ mod tests {
             1,
             "those that are there go on"
         );
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_number_of_files_for_hosts_is_limited() {
+        let folder = folder("limit");
+        let mut files = HostFiles::open(&folder.join("%{host}.log")).unwrap();
+        files.made = HOSTS_MADE_MAX - 1;
+        for name in ["a.example", "b.example", "a.example"] {
+            assert_eq!(files.write(&line(name, name)), 1);
+        }
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert_eq!(
+            (read("a.example.log"), read("_.log"), read("b.example.log")),
+            (
+                "a.example\na.example\n".into(),
+                "b.example\n".into(),
+                String::new()
+            )
+        );
+        files.reopen();
+        assert_eq!(files.write(&line("b.example", "after rotation")), 1);
+        assert_eq!(read("b.example.log"), "after rotation\n");
         fs::remove_dir_all(&folder).unwrap();
     }
 

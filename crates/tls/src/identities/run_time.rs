@@ -13,12 +13,13 @@ use rustls::{
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    net::IpAddr,
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// Called on a worker's thread with a name that has no certificate yet: must not block. True: one
-/// is being made, let the handshake wait.
-pub type OnDemand = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+/// Called on a worker's thread with a name that has no certificate yet, and the client's address
+/// where it is known: must not block. True: one is being made, let the handshake wait.
+pub type OnDemand = Arc<dyn Fn(&str, Option<IpAddr>) -> bool + Send + Sync>;
 
 #[derive(Default)]
 pub struct RunTime {
@@ -175,13 +176,13 @@ impl RunTime {
     }
 
     /// True if a certificate for the name is being made.
-    pub(crate) fn demand(&self, name: &str) -> bool {
+    pub(crate) fn demand(&self, name: &str, client: Option<IpAddr>) -> bool {
         let callback = self
             .on_demand
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        callback.is_some_and(|callback| callback(name))
+        callback.is_some_and(|callback| callback(name, client))
     }
 }
 

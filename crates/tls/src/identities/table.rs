@@ -8,7 +8,10 @@
 //! own.
 
 use super::{Certificate, RunTime, of_handshake::OfHandshake};
-use crate::policy::{Policy, PolicyDigest};
+use crate::{
+    policy::{Policy, PolicyDigest},
+    unix_time::now,
+};
 use rustls::{SignatureScheme, sign::CertifiedKey};
 use saker_config::{
     HostTable,
@@ -184,6 +187,13 @@ impl Table {
     /// True if a certificate is there that covers the name.
     pub fn covers(&self, name: &str, run_time: &RunTime) -> bool {
         !self.named(name).is_empty() || !run_time.installed(name).is_empty()
+    }
+
+    /// True if such a certificate is there whose time is not over. A handshake asks for another one
+    /// in place of what was made on demand and has expired.
+    pub fn has_current(&self, name: &str, run_time: &RunTime) -> bool {
+        let is_current = |one: &Arc<Certificate>| now() <= one.facts.not_after;
+        !self.named(name).is_empty() || run_time.installed(name).iter().any(is_current)
     }
 
     /// Selects the certificate for a name that the client's signature schemes can verify.

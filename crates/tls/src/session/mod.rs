@@ -33,7 +33,8 @@ pub struct ServerSession {
 }
 
 enum Stage {
-    Hello(Arc<Configurations>, IpAddr),
+    /// The local address, and the client's.
+    Hello(Arc<Configurations>, IpAddr, Option<IpAddr>),
     Handshake(Box<Handshake>),
     Open(Box<Records>),
     Ended,
@@ -55,9 +56,13 @@ pub enum State {
 }
 
 impl ServerSession {
-    pub(crate) fn new(configurations: Arc<Configurations>, local: IpAddr) -> ServerSession {
+    pub(crate) fn new(
+        configurations: Arc<Configurations>,
+        local: IpAddr,
+        client: Option<IpAddr>,
+    ) -> ServerSession {
         ServerSession {
-            stage: Stage::Hello(configurations, local),
+            stage: Stage::Hello(configurations, local, client),
             awaits_certificate: false,
             info: None,
         }
@@ -85,8 +90,8 @@ impl ServerSession {
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<Received, TlsError> {
-        if let Stage::Hello(configurations, local) = &self.stage {
-            let begun = begin(configurations, *local, input, out)?;
+        if let Stage::Hello(configurations, local, client) = &self.stage {
+            let begun = begin(configurations, (*local, *client), input, out)?;
             self.awaits_certificate = matches!(begun, Begun::NotYet);
             match begun {
                 Begun::Handshake(handshake) => self.stage = Stage::Handshake(handshake),
@@ -197,7 +202,7 @@ enum Begun {
 /// Reads the ClientHello and chooses what answers it.
 fn begin(
     configurations: &Configurations,
-    local: IpAddr,
+    (local, client): (IpAddr, Option<IpAddr>),
     input: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<Begun, TlsError> {
@@ -216,7 +221,7 @@ fn begin(
             ));
         }
     };
-    match configurations.answer(&hello, local) {
+    match configurations.answer(&hello, local, client) {
         Answer::Configuration(config, policy) => Ok(Begun::Handshake(Box::new(Handshake::new(
             config, policy, hello,
         )?))),

@@ -1,7 +1,7 @@
 //! Certificates that come while the server runs, and ACME's challenge over TLS.
 
 use super::{
-    authority::{Authority, Key, Sites, acceptor},
+    authority::{Authority, Key, Leaf, Sites, acceptor},
     pair::{Pair, VERSIONS, client_config},
 };
 use rustls::{AlertDescription, Error};
@@ -224,7 +224,7 @@ fn on_demand_the_handshake_waits() {
     let counter = Arc::clone(&asked);
     identities
         .run_time()
-        .set_on_demand(Some(Arc::new(move |name: &str| {
+        .set_on_demand(Some(Arc::new(move |name: &str, _| {
             counter.fetch_add(1, Ordering::Relaxed);
             name == "a.example"
         })));
@@ -250,5 +250,38 @@ fn on_demand_the_handshake_waits() {
     let mut refused = Pair::new(&config, &acceptor, "x.w.example");
     let fault = refused.shake();
     assert!(!matches!(fault, Err(TlsError::Ended)) && !refused.server.awaits_certificate());
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+/// One that was made on demand and has expired is shown, unless another is being made.
+#[test]
+fn on_demand_in_place_of_what_has_expired() {
+    let authority = Authority::new("A");
+    let (_sites, identities) = automatic(Automatic::OnDemand);
+    let acceptor = acceptor(&identities);
+    let config = Arc::new(client_config(&authority, &VERSIONS));
+    let asked = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&asked);
+    identities
+        .run_time()
+        .set_on_demand(Some(Arc::new(move |_: &str, _| {
+            counter.fetch_add(1, Ordering::Relaxed) == 0
+        })));
+    let install = |leaf: &Leaf| {
+        let (chain, key) = (leaf.chain.as_bytes(), leaf.key.as_bytes());
+        identities.install(&names(&["a.example"]), chain, key)
+    };
+    let old = authority.leaf_with(Key::Ecdsa, &["a.example"], |params| {
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    });
+    install(&old).unwrap();
+    let mut pair = Pair::new(&config, &acceptor, "a.example");
+    pair.exchange().unwrap();
+    assert!(pair.server.awaits_certificate());
+    // The answer is no: the old one is shown, and the client does not like it.
+    pair.give(b"").unwrap();
+    assert!(!pair.server.awaits_certificate() && asked.load(Ordering::Relaxed) == 2);
+    install(&authority.leaf(Key::Ecdsa, &["a.example"])).unwrap();
+    Pair::new(&config, &acceptor, "a.example").shake().unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
