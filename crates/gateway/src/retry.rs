@@ -24,7 +24,10 @@ use crate::{
     upstream_exchange::UpstreamExchange,
     variables,
 };
-use saker_cgi::{Broken, Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
+use saker_cgi::{
+    Broken, Fault, ProgramRequest, ResponseHead, Variables,
+    php::{drop_settings, push_settings},
+};
 use saker_config::model::{Member, Protocol, Resends};
 use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
@@ -312,6 +315,9 @@ impl Gateway {
         let mut variables = self.variables.borrow_mut();
         let content_length = content.length();
         fill_variables(exchange, call, member, head, content_length, &mut variables);
+        if member.backend.is_own_php {
+            drop_settings(&mut variables);
+        }
         let settings = call
             .script
             .as_ref()

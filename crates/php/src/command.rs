@@ -66,9 +66,11 @@ impl Spec {
             && one.program == two.program
             && one.socket == two.socket
             && one.processes == two.processes
+            && one.module_ini == two.module_ini
             && one.settings == two.settings;
         let without_place = |php: &Php| Php {
             origin: saker_config::model::Origin::built_in(),
+            module: None,
             ..php.clone()
         };
         is_same_pool
@@ -244,8 +246,14 @@ impl Spec {
         if let Some(folder) = temporary::of_environment() {
             command.env("TMPDIR", folder);
         }
-        if let Some(ini) = &self.php.ini {
+        if let Some(ini) = self.php.ini.as_ref().or(self.pool.module_ini.as_ref()) {
             command.arg("-c").arg(ini);
+        }
+        if self.php.ini.is_none()
+            && std::env::var_os("PHP_INI_SCAN_DIR").is_none()
+            && let Some(folder) = &self.pool.module_ini
+        {
+            command.env("PHP_INI_SCAN_DIR", folder.join("conf.d"));
         }
         command
     }
@@ -270,6 +278,10 @@ impl Spec {
     }
 
     fn cgi(&self, command: &mut Command, script: &OsStr) {
+        if self.pool.serves_once {
+            // A site's `auto_prepend_file` there would take the place of the script.
+            command.arg("-d").arg("user_ini.filename=");
+        }
         command.arg("-d").arg(run_first(script));
         command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
         command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
@@ -431,6 +443,7 @@ mod tests {
             kind,
             version: None,
             program: "/usr/bin/php".into(),
+            module_ini: None,
             user: None,
             socket: "/run/saker/php.sock".into(),
             processes: 6,
@@ -493,6 +506,22 @@ mod tests {
                 .ends_with("\nphp_admin_value[open_basedir] = '/srv/a:/tmp'\n"),
             "{}",
             own.pool_text()
+        );
+        let of_module = Spec {
+            pool: PhpPool {
+                module_ini: Some("/etc/php/8.2/apache2".into()),
+                ..own.pool.clone()
+            },
+            ..own.clone()
+        };
+        assert!(!own.is_same(&of_module));
+        let command = of_module.bare();
+        assert!(
+            command.get_args().eq(["-c", "/etc/php/8.2/apache2"])
+                && command.get_envs().any(|(name, value)| {
+                    name == "PHP_INI_SCAN_DIR"
+                        && value == Some(OsStr::new("/etc/php/8.2/apache2/conf.d"))
+                })
         );
         assert!(!own.is_same(&Spec {
             pool: PhpPool {

@@ -8,21 +8,24 @@
 //! rules may set something, there is a second pool, whose processes serve one request each; the
 //! code cache belongs to the parent and survives. Settings known before any request
 //! (`php_admin_value` of a host) get a pool that is started with them and whose processes are
-//! reused.
+//! reused. php-cgi drops what a request sets by itself, but a site's `.user.ini` could switch off
+//! the script that sets it; its second pool reads no such files, and is for requests with
+//! `php_admin_value`.
 
 use crate::{
     choice,
     detect::{Found, installed},
+    module,
 };
 use saker_config::{
-    Model,
+    Diagnostic, Model,
     model::{
         Activity, Backend, BackendAddress, Epoch, Htaccess, Member, Php, PhpKind, PhpPool,
         PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue, ProgramUser, Protocol, Settings, Tuning,
         Upstream,
     },
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 /// Estimated memory of one process, used if no process count is configured, and the bounds of that
 /// estimate.
@@ -189,15 +192,24 @@ fn wants_php(model: &Model) -> bool {
         .any(|(_, settings)| matches!(settings.php, PhpUse::Managed))
 }
 
-fn found(php: &Php) -> Vec<Found> {
-    match &php.program {
+/// Those that may be used, the first choice first.
+pub fn found(php: &Php) -> Vec<Found> {
+    let mut found = match &php.program {
         PhpProgram::Auto => installed(),
         PhpProgram::Kind(kind) => installed()
             .into_iter()
             .filter(|found| found.kind == *kind)
             .collect(),
         PhpProgram::Path(path) => Found::named(path).into_iter().collect(),
-    }
+    };
+    module::prefer(php, &mut found);
+    found
+}
+
+/// Remarks about mod_php that a configuration loads: there is nothing to run in its place, or only
+/// other versions.
+pub fn problems(model: &Model) -> Vec<Diagnostic> {
+    module::problems(&model.php, &found(&model.php))
 }
 
 fn pools(
@@ -207,7 +219,7 @@ fn pools(
     workers: usize,
     has_settings: bool,
 ) -> Vec<PhpPool> {
-    let also_once = has_settings && found.kind == PhpKind::Fpm;
+    let also_once = has_settings && matches!(found.kind, PhpKind::Fpm | PhpKind::Cgi);
     let kinds = [Kept::Everything, Kept::Nothing]
         .into_iter()
         .take(1 + usize::from(also_once));
@@ -240,13 +252,25 @@ fn pool(
         .max(1);
     let processes = per_worker * workers.max(1);
     let serves_once = matches!(kept, Kept::Nothing);
+    let ends_with_request = serves_once && found.kind == PhpKind::Fpm;
     let tuning = Tuning {
         forks_on_demand: found.kind == PhpKind::Fpm,
-        ..tuning(php, processes, if serves_once { 0 } else { per_worker })
+        ..tuning(
+            php,
+            processes,
+            if ends_with_request { 0 } else { per_worker },
+        )
     };
-    let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
+    let backend = Backend {
+        is_own_php: true,
+        ..Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()))
+    };
     let (shown, settings) = match kept {
         Kept::Everything => (found.name(), Arc::default()),
+        Kept::Nothing if found.kind == PhpKind::Cgi => (
+            format!("{} without .user.ini", found.name()),
+            Arc::default(),
+        ),
         Kept::Nothing => (
             format!("{}, a process for each request", found.name()),
             Arc::default(),
@@ -259,12 +283,14 @@ fn pool(
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
+    let module_ini = module::ini(Path::new("/"), php, found);
     PhpPool {
         name,
         user,
         kind: found.kind,
         version: found.version.clone(),
         program,
+        module_ini,
         socket,
         processes,
         serves_once,

@@ -30,6 +30,16 @@ pub struct Php {
     pub group: Option<String>,
     /// Directory of php.ini, or the file; `None`: PHP's default.
     pub ini: Option<PathBuf>,
+    /// mod_php, if an Apache configuration loads it: PHP runs in its place.
+    pub module: Option<PhpModule>,
+    pub origin: Origin,
+}
+
+/// A module of Apache's that brings PHP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhpModule {
+    /// The file that LoadModule names, whose name may have a version (`libphp8.2.so`).
+    pub file: PathBuf,
     pub origin: Origin,
 }
 
@@ -48,6 +58,7 @@ impl Default for Php {
             user: None,
             group: None,
             ini: None,
+            module: None,
             origin: Origin::built_in(),
         }
     }
@@ -137,12 +148,15 @@ pub struct PhpPool {
     /// `8.2`, if its name has it.
     pub version: Option<Box<str>>,
     pub program: PathBuf,
+    /// Directory of the settings of mod_php that it runs in the place of: php.ini, and `conf.d`.
+    pub module_ini: Option<PathBuf>,
     /// User that it runs as; `None`: the user of `[php]`.
     pub user: Option<ProgramUser>,
     /// Its listening socket, which the server owns.
     pub socket: PathBuf,
     pub processes: usize,
-    /// Each process serves one request, so settings end with it.
+    /// Settings of a request end with it, and no file of a site changes that: each process of
+    /// php-fpm serves one request; php-cgi reads no `.user.ini`.
     pub serves_once: bool,
     /// Values it is started with, which requests need not send. Sorted by name.
     pub settings: Arc<[PhpValue]>,
@@ -197,9 +211,11 @@ impl PhpPools {
             let has = |value: &PhpValue| other.settings.binary_search(value).is_ok();
             other.settings.len() == values.len() && values.iter().all(has)
         };
+        // php-cgi keeps nothing between requests.
+        let needs_own = pool.kind != PhpKind::Cgi || values.iter().any(|value| value.is_admin);
         others()
             .find(has_them)
-            .or_else(|| others().find(|other| other.serves_once))
+            .or_else(|| others().find(|other| other.serves_once && needs_own))
             .unwrap_or(pool)
     }
 
@@ -227,6 +243,7 @@ mod tests {
             kind: PhpKind::Fpm,
             version: version.map(Into::into),
             program: "/usr/sbin/php-fpm".into(),
+            module_ini: None,
             user: None,
             socket: "/run/php.sock".into(),
             processes: 1,
