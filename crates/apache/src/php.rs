@@ -103,10 +103,10 @@ pub fn answer(
     } else {
         rules.php.for_settings(pool, &script.php)
     };
-    if !pool.settings.is_empty() {
-        // It was started with them.
-        script.php.clear();
-    }
+    // It was started with some of them, mostly all.
+    script
+        .php
+        .retain(|value| pool.settings.binary_search(value).is_err());
     let upstream = Arc::clone(&pool.upstream);
     call(exchange, local, base.as_deref(), upstream, script)
 }

@@ -16,7 +16,10 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs, io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     process::{Command, Stdio},
     sync::Arc,
 };
@@ -67,7 +70,8 @@ impl Spec {
             && one.socket == two.socket
             && one.processes == two.processes
             && one.module_ini == two.module_ini
-            && one.settings == two.settings;
+            && one.settings == two.settings
+            && one.locked_folders == two.locked_folders;
         let without_place = |php: &Php| Php {
             origin: saker_config::model::Origin::built_in(),
             module: None,
@@ -132,15 +136,13 @@ impl Spec {
         match self.pool.kind {
             PhpKind::Fpm => {}
             PhpKind::Lsphp => self.lsphp(&mut command),
-            PhpKind::Cgi => self.cgi(&mut command, OsStr::new("")),
+            PhpKind::Cgi => self.cgi(&mut command, OsStr::new(ANY_SCRIPT)),
         }
         let (mut arguments, mut environment) = self.told(&command);
         // Afterwards, for no argument of a command has the NUL of a pattern.
-        if let Some(setting) = arguments
-            .last_mut()
-            .filter(|_| self.pool.kind == PhpKind::Cgi)
-        {
-            *setting = run_first(&Script::any_path(&any_number()));
+        let script = Script::any_path(&any_number());
+        for argument in &mut arguments {
+            *argument = with_script(argument, &script);
         }
         for (_, value) in environment.iter_mut().filter(|(name, _)| is_counted(name)) {
             *value = any_number();
@@ -283,6 +285,9 @@ impl Spec {
             command.arg("-d").arg("user_ini.filename=");
         }
         command.arg("-d").arg(run_first(script));
+        if !self.pool.settings.is_empty() {
+            command.arg("-d").arg(self.locked_settings(script));
+        }
         command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
         command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
     }
@@ -404,6 +409,28 @@ impl Spec {
         text
     }
 
+    /// The pool's settings in php.ini's words for php-cgi, for which only sections for folders lock
+    /// them (main/php_ini.c); some count at its start alone, so that they stand in front, too. The
+    /// script that runs first has to be inside of open_basedir.
+    fn locked_settings(&self, script: &OsStr) -> OsString {
+        let mut lines = Vec::new();
+        for PhpValue { name, value, .. } in self.pool.settings.iter() {
+            let also = match &**name {
+                b"open_basedir" => [&b":"[..], script.as_bytes()],
+                _ => [&b""[..], b""],
+            };
+            // `plan::sayable` has seen to it that it means itself.
+            let parts = [name, &b"='"[..], value, also[0], also[1], b"'\n"];
+            lines.extend(parts.concat());
+        }
+        let mut text = lines.clone();
+        for folder in self.pool.locked_folders.iter() {
+            text.extend_from_slice(format!("[PATH=/{folder}]\n").as_bytes());
+            text.extend_from_slice(&lines);
+        }
+        OsString::from_vec(text)
+    }
+
     /// php-cgi knows no "never".
     fn requests_max(&self) -> u64 {
         if self.php.requests_max > 0 {
@@ -412,6 +439,27 @@ impl Spec {
             1_000_000_000
         }
     }
+}
+
+/// Stands for the script's path in arguments until they are a grant's. No setting has its control
+/// characters.
+const ANY_SCRIPT: &str = "\u{1}script\u{1}";
+
+/// An argument with the path in the places of [`ANY_SCRIPT`].
+fn with_script(argument: &OsStr, script: &OsStr) -> OsString {
+    let stand_in = ANY_SCRIPT.as_bytes();
+    let (mut text, mut rest) = (Vec::new(), argument.as_bytes());
+    while let Some(at) = rest
+        .windows(stand_in.len())
+        .position(|part| part == stand_in)
+    {
+        let (before, behind) = rest.split_at(at);
+        text.extend_from_slice(before);
+        text.extend_from_slice(script.as_bytes());
+        rest = behind.strip_prefix(stand_in).unwrap_or_default();
+    }
+    text.extend_from_slice(rest);
+    OsString::from_vec(text)
 }
 
 /// php-cgi's setting for the script that runs before each script: in php.ini's words, of which
@@ -449,6 +497,7 @@ mod tests {
             processes: 6,
             serves_once: false,
             settings: Arc::default(),
+            locked_folders: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         };
         Spec {
@@ -530,6 +579,46 @@ mod tests {
             },
             ..own.clone()
         }));
+    }
+
+    #[test]
+    fn settings_of_php_cgi_are_locked_in_all_folders() {
+        let usual = spec(PhpKind::Cgi);
+        let value = |name: &str, value: &str| PhpValue {
+            name: name.as_bytes().into(),
+            value: value.as_bytes().into(),
+            is_admin: true,
+        };
+        let locked = Spec {
+            pool: PhpPool {
+                settings: [value("memory_limit", "7M"), value("open_basedir", "/a b")].into(),
+                locked_folders: ["srv".into(), "var".into()].into(),
+                ..usual.pool.clone()
+            },
+            ..usual
+        };
+        let text = |script: &OsStr| {
+            let lines = [
+                OsStr::new("memory_limit='7M'\nopen_basedir='/a b:"),
+                script,
+                OsStr::new("'\n"),
+            ]
+            .join(OsStr::new(""));
+            let sections = ["[PATH=/srv]\n", "[PATH=/var]\n"].map(OsStr::new);
+            [&*lines, sections[0], &*lines, sections[1], &*lines].join(OsStr::new(""))
+        };
+        let script = OsStr::new("/tmp/x.php");
+        assert_eq!(locked.locked_settings(script), text(script));
+        let user = ProgramUser {
+            user: "nobody".into(),
+            group: None,
+        };
+        let Grant::Program { arguments, .. } = locked.grant(&user) else {
+            panic!("a program");
+        };
+        assert_eq!(arguments.len(), 4);
+        assert_eq!(arguments[1], run_first(&Script::any_path(&any_number())));
+        assert_eq!(arguments[3], text(&Script::any_path(&any_number())));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! (`php_admin_value` of a host) get a pool that is started with them and whose processes are
 //! reused. php-cgi drops what a request sets by itself, but a site's `.user.ini` could switch off
 //! the script that sets it; its second pool reads no such files, and is for requests with
-//! `php_admin_value`.
+//! `php_admin_value` that were not known before.
 
 use crate::{
     choice,
@@ -66,6 +66,12 @@ fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
         all.extend(
             fpms.map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))),
         );
+    }
+    let locked = locked_sets(model, &users);
+    for set in &locked {
+        let cgis = found.iter().filter(|found| found.kind == PhpKind::Cgi);
+        let kept = Kept::Locked(set, locked.len());
+        all.extend(cgis.map(|found| pool(model, found, set.user.as_ref(), workers, &kept)));
     }
     // Two sets with one name would be the wrong one for each other.
     let mut sockets = HashSet::new();
@@ -132,6 +138,40 @@ fn sets<'m>(model: &'m Model, users: &[ProgramUser]) -> Vec<&'m PhpSet> {
     sets
 }
 
+/// What nobody may change of all sets that can be said, for php-cgi.
+fn locked_sets(model: &Model, users: &[ProgramUser]) -> Vec<PhpSet> {
+    let has_pools = |set: &&PhpSet| set.user.as_ref().is_none_or(|user| users.contains(user));
+    let of_administrator = |set: &PhpSet| {
+        let values = set.values().iter().filter(|value| value.is_admin);
+        PhpSet::new(set.user.clone(), values.cloned().collect())
+    };
+    let mut sets: Vec<PhpSet> = model
+        .php_sets
+        .iter()
+        .filter(has_pools)
+        .map(of_administrator)
+        .filter(|set| !set.values().is_empty() && set.values().iter().all(sayable))
+        .collect();
+    sets.sort();
+    sets.dedup();
+    sets.truncate(SETS_MAX);
+    sets
+}
+
+/// The folders of the root folder.
+fn top_folders() -> Arc<[Box<str>]> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let entries = std::fs::read_dir("/").into_iter().flatten().flatten();
+    let mut names: Vec<Box<str>> = entries
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(is_plain))
+        .map(String::into_boxed_str)
+        .collect();
+    names.sort();
+    names.into()
+}
+
 /// Between single quotes, where php-fpm puts the pool's name for `$pool`.
 fn sayable(value: &PhpValue) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
@@ -150,7 +190,13 @@ enum Kept<'m> {
     /// They end with the request.
     Nothing,
     Set(&'m PhpSet),
+    /// One of so many sets that nobody may change, with php-cgi, which starts all of its processes
+    /// at once.
+    Locked(&'m PhpSet, usize),
 }
+
+/// A machine with many such sets has this part of the usual number of processes for each.
+const LOCKED_PART_MAX: usize = 4;
 
 impl Kept<'_> {
     /// For the socket's name, with a character that no user's name has there. The same set has the
@@ -160,7 +206,7 @@ impl Kept<'_> {
         match self {
             Kept::Everything => String::new(),
             Kept::Nothing => "+once".into(),
-            Kept::Set(set) => {
+            Kept::Set(set) | Kept::Locked(set, _) => {
                 let parts = set.values().iter().flat_map(|value| {
                     [
                         &*value.name,
@@ -245,9 +291,13 @@ fn pool(
         found.kind.name(),
         kept.mark()
     ));
+    let guess = || match kept {
+        Kept::Locked(_, sets) => guessed().div_ceil((*sets).clamp(1, LOCKED_PART_MAX)),
+        _ => guessed(),
+    };
     let per_worker = php
         .processes_max
-        .unwrap_or_else(guessed)
+        .unwrap_or_else(guess)
         .div_ceil(workers.max(1))
         .max(1);
     let processes = per_worker * workers.max(1);
@@ -275,7 +325,7 @@ fn pool(
             format!("{}, a process for each request", found.name()),
             Arc::default(),
         ),
-        Kept::Set(set) => (
+        Kept::Set(set) | Kept::Locked(set, _) => (
             format!("{} with settings of its own", found.name()),
             Arc::clone(set.values()),
         ),
@@ -283,6 +333,10 @@ fn pool(
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
+    let locked_folders = match kept {
+        Kept::Locked(..) => top_folders(),
+        _ => Arc::default(),
+    };
     let module_ini = module::ini(Path::new("/"), php, found);
     PhpPool {
         name,
@@ -295,6 +349,7 @@ fn pool(
         processes,
         serves_once,
         settings,
+        locked_folders,
         upstream,
     }
 }

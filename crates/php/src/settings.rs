@@ -4,9 +4,10 @@
 //! Caveat: some settings can no longer be changed by then. An administrator's setting that can't be
 //! applied ends the request with 500, since it may be what confines a site to its directory; others
 //! are dropped, and logged. A site's `.user.ini` could name another script in the place of this one,
-//! so requests with an administrator's settings go to a PHP that reads none. The script is in the directory for temporary files, because PHP may run as another
-//! user, and the server's state is private. One user's PHP must not be able to change what another
-//! user's PHP runs first, so a server started by root has root create the script.
+//! so an administrator's settings come to it only in a PHP that reads no such files (`plan`). The
+//! script is in the directory for temporary files, because PHP may run as another user, and the
+//! server's state is private. One user's PHP must not be able to change what another user's PHP runs
+//! first, so a server started by root has root create the script.
 //! Out of scope: the site's own auto_prepend_file in php.ini, which this one replaces.
 
 use crate::temporary;

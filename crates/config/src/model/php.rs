@@ -160,6 +160,8 @@ pub struct PhpPool {
     pub serves_once: bool,
     /// Values it is started with, which requests need not send. Sorted by name.
     pub settings: Arc<[PhpValue]>,
+    /// Top folders of the machine, in which php-cgi lets nobody change these settings.
+    pub locked_folders: Arc<[Box<str>]>,
     pub upstream: Arc<Upstream>,
 }
 
@@ -201,18 +203,23 @@ impl PhpPools {
     }
 
     /// The pool to use instead of this one for a request with its own settings: one that was
-    /// started with them, or else one that drops them after each request.
+    /// started with them, or with those of them that nobody may change, or else one that drops them
+    /// after each request.
     pub fn for_settings<'p>(&'p self, pool: &'p PhpPool, values: &[PhpValue]) -> &'p PhpPool {
         let others = || {
             self.each_of(pool.user.as_ref())
                 .filter(|other| other.program == pool.program)
         };
+        // php-cgi keeps nothing between requests, and is started with an administrator's values.
+        let is_cgi = pool.kind == PhpKind::Cgi;
+        let meant = || values.iter().filter(|value| value.is_admin || !is_cgi);
         let has_them = |other: &&PhpPool| {
             let has = |value: &PhpValue| other.settings.binary_search(value).is_ok();
-            other.settings.len() == values.len() && values.iter().all(has)
+            !other.settings.is_empty()
+                && other.settings.len() == meant().count()
+                && meant().all(has)
         };
-        // php-cgi keeps nothing between requests.
-        let needs_own = pool.kind != PhpKind::Cgi || values.iter().any(|value| value.is_admin);
+        let needs_own = meant().next().is_some();
         others()
             .find(has_them)
             .or_else(|| others().find(|other| other.serves_once && needs_own))
@@ -249,6 +256,7 @@ mod tests {
             processes: 1,
             serves_once: false,
             settings: Arc::default(),
+            locked_folders: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         }
     }
@@ -310,7 +318,22 @@ mod tests {
             is_admin: false,
             ..value("1")
         };
-        assert!(pools.for_settings(first, &[changeable]).serves_once);
+        assert!(
+            pools
+                .for_settings(first, std::slice::from_ref(&changeable))
+                .serves_once
+        );
+        let cgi = |pool: &PhpPool| PhpPool {
+            kind: PhpKind::Cgi,
+            ..pool.clone()
+        };
+        let pools = PhpPools::new(pools.all().iter().map(cgi).collect());
+        let first = pools.first().unwrap();
+        let alone = pools.for_settings(first, std::slice::from_ref(&changeable));
+        assert!(!alone.serves_once && alone.settings.is_empty());
+        let both = pools.for_settings(first, &[value("2"), changeable]);
+        assert_eq!(both.settings.first(), Some(&value("2")));
+        assert!(pools.for_settings(first, &[value("3")]).serves_once);
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn no_variable_of_a_site_is_a_setting() {
         assert!(
             before
                 .1
-                .starts_with(&format!("own|{}|", dir.join("closed").display())),
+                .starts_with(&format!("own|{}", dir.join("closed").display())),
             "{kind}: {before:?}"
         );
         for target in ["/set/a.php", "/rule/a.php", "/if/a.php", "/page/p.shtml"] {
@@ -120,12 +120,12 @@ fn no_rule_leads_to_the_socket_of_the_servers_own_php() {
                     path.display()
                 );
                 dir.write(&format!("{folder}/.htaccess"), rules).unwrap();
-                dir.write(&format!("{folder}/a.php"), "<?php echo 'led there';")
+                dir.write(&format!("{folder}/a.inc"), "<?php echo 'led there';")
                     .unwrap();
                 let (status, text) = get(
                     server.address(),
                     "localhost",
-                    &format!("/{kind}{at}{name}/a.php"),
+                    &format!("/{kind}{at}{name}/a.inc"),
                 );
                 assert!(
                     status == 503 && !text.contains("led"),
@@ -145,15 +145,27 @@ fn no_rule_leads_to_the_socket_of_the_servers_own_php() {
 /// `auto_prepend_file` of such a file would take the place of the script that applies them.
 #[test]
 fn no_user_ini_switches_off_what_the_administrator_set() {
-    const READS: &str = "<?php echo @file_get_contents('{dir}/secret.txt') ?: 'closed', '|', ini_get('memory_limit'), '|', defined('OWN') ? 'own' : '';";
+    const READS: &str = "<?php echo @file_get_contents('{dir}/secret.txt') ?: 'closed', '|', ini_get('memory_limit'), '|', \
+        @ini_set('memory_limit', '1G') === false ? 'locked' : 'free', '|', defined('OWN') ? 'own' : '';";
     let dir = TempDir::new("php-user-ini").unwrap();
     let reads = READS.replace("{dir}", &dir.display().to_string());
     let own = dir.join("closed/own/first.php").display().to_string();
     dir.write("secret.txt", "secret").unwrap();
-    for folder in ["closed", "closed/none", "closed/own", "free"] {
+    for folder in [
+        "closed",
+        "closed/none",
+        "closed/own",
+        "closed/mixed",
+        "free",
+    ] {
         dir.write(&format!("{folder}/a.php"), &reads).unwrap();
     }
-    dir.write("closed/none/.user.ini", "auto_prepend_file = none\n")
+    let switched_off = "auto_prepend_file = none\nmemory_limit = 1G\nopen_basedir = /\n";
+    for folder in ["closed/none", "closed/mixed"] {
+        dir.write(&format!("{folder}/.user.ini"), switched_off)
+            .unwrap();
+    }
+    dir.write("closed/mixed/.htaccess", "php_value user_agent x\n")
         .unwrap();
     for folder in ["closed/own", "free"] {
         dir.write(
@@ -166,14 +178,21 @@ fn no_user_ini_switches_off_what_the_administrator_set() {
         .unwrap();
     let hosts = "<VirtualHost *>\nServerName free.test\nDocumentRoot {dir}/free\n</VirtualHost>\n\
          <VirtualHost *>\nServerName closed.test\nDocumentRoot {dir}/closed\nphp_admin_value open_basedir {dir}/closed\n\
-         php_admin_value memory_limit 77M\n</VirtualHost>\n";
+         php_admin_value memory_limit 77M\n</VirtualHost>\n\
+         <VirtualHost *>\nServerName files.test\nDocumentRoot {dir}/closed\n<Files a.php>\nphp_admin_value open_basedir {dir}/closed\n</Files>\n</VirtualHost>\n";
     for kind in ["php-cgi", "php-fpm", "lsphp"] {
         let server = start(kind, &dir, hosts);
-        for target in ["/a.php", "/none/a.php", "/own/a.php"] {
+        for target in ["/a.php", "/none/a.php", "/mixed/a.php", "/own/a.php"] {
             let (status, text) = get(server.address(), "closed.test", target);
             assert!(
-                status == 200 && text.starts_with("closed|77M|"),
+                status == 200 && text.starts_with("closed|77M|locked|"),
                 "{kind}: {target}: {status} {text}"
+            );
+            assert_eq!(text.ends_with("|own"), target.starts_with("/own"), "{kind}");
+            let in_files = get(server.address(), "files.test", target).1;
+            assert!(
+                in_files.starts_with("closed|"),
+                "{kind}: {target}: {in_files}"
             );
         }
         // Where there is nothing to switch off, such files are obeyed.
