@@ -117,7 +117,7 @@ fn runnable<'a>(
     local: &DirConfig,
     asked: Asked<'a>,
 ) -> Result<&'a str, Verdict> {
-    // Nobody has asked for what an index file or a listing looks for (and fail2ban bans clients by
+    // No client has asked for what an index file or a listing looks for (and fail2ban bans clients by
     // the lines about missing scripts).
     let own = peek(exchange);
     let is_lookup = own.is_some_and(|state| state.is_subrequest && !state.is_answered);

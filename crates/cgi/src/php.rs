@@ -34,7 +34,7 @@ pub fn push_settings(settings: &[Setting<'_>], variables: &mut Variables) -> usi
     settings.iter().filter(|setting| !sayable(setting)).count()
 }
 
-/// Removes the variables that PHP takes for settings, whoever set them: php-fpm keeps what they say
+/// Removes the variables that PHP takes for settings, from any source: php-fpm keeps what they say
 /// in the process, where the next site's requests come to. Called where the server knows all
 /// settings, before [`push_settings`].
 pub fn drop_settings(variables: &mut Variables) {

@@ -315,9 +315,6 @@ impl Gateway {
         let mut variables = self.variables.borrow_mut();
         let content_length = content.length();
         fill_variables(exchange, call, member, head, content_length, &mut variables);
-        if member.backend.is_own_php {
-            drop_settings(&mut variables);
-        }
         let settings = call
             .script
             .as_ref()
@@ -463,6 +460,9 @@ fn fill_variables(
             variables::fill(exchange, (head, true), &script, content_length, variables);
         }
         None => variables.clear(),
+    }
+    if member.backend.is_own_php {
+        drop_settings(variables);
     }
 }
 

@@ -138,7 +138,7 @@ fn sets<'m>(model: &'m Model, users: &[ProgramUser]) -> Vec<&'m PhpSet> {
     sets
 }
 
-/// What nobody may change of all sets that can be said, for php-cgi.
+/// The administrators' values of all sets that can be said, for php-cgi.
 fn locked_sets(model: &Model, users: &[ProgramUser]) -> Vec<PhpSet> {
     let has_pools = |set: &&PhpSet| set.user.as_ref().is_none_or(|user| users.contains(user));
     let of_administrator = |set: &PhpSet| {
@@ -190,7 +190,7 @@ enum Kept<'m> {
     /// They end with the request.
     Nothing,
     Set(&'m PhpSet),
-    /// One of so many sets that nobody may change, with php-cgi, which starts all of its processes
+    /// One of so many sets that are locked, with php-cgi, which starts all of its processes
     /// at once.
     Locked(&'m PhpSet, usize),
 }
@@ -315,21 +315,7 @@ fn pool(
         is_own_php: true,
         ..Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()))
     };
-    let (shown, settings) = match kept {
-        Kept::Everything => (found.name(), Arc::default()),
-        Kept::Nothing if found.kind == PhpKind::Cgi => (
-            format!("{} without .user.ini", found.name()),
-            Arc::default(),
-        ),
-        Kept::Nothing => (
-            format!("{}, a process for each request", found.name()),
-            Arc::default(),
-        ),
-        Kept::Set(set) | Kept::Locked(set, _) => (
-            format!("{} with settings of its own", found.name()),
-            Arc::clone(set.values()),
-        ),
-    };
+    let (shown, settings) = shown_and_settings(found, kept);
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
@@ -351,6 +337,25 @@ fn pool(
         settings,
         locked_folders,
         upstream,
+    }
+}
+
+/// A pool's name for messages, and the values that it is started with.
+fn shown_and_settings(found: &Found, kept: &Kept<'_>) -> (String, Arc<[PhpValue]>) {
+    match kept {
+        Kept::Everything => (found.name(), Arc::default()),
+        Kept::Nothing if found.kind == PhpKind::Cgi => (
+            format!("{} without .user.ini", found.name()),
+            Arc::default(),
+        ),
+        Kept::Nothing => (
+            format!("{}, a process for each request", found.name()),
+            Arc::default(),
+        ),
+        Kept::Set(set) | Kept::Locked(set, _) => (
+            format!("{} with settings of its own", found.name()),
+            Arc::clone(set.values()),
+        ),
     }
 }
 

@@ -160,7 +160,7 @@ pub struct PhpPool {
     pub serves_once: bool,
     /// Values it is started with, which requests need not send. Sorted by name.
     pub settings: Arc<[PhpValue]>,
-    /// Top folders of the machine, in which php-cgi lets nobody change these settings.
+    /// Top folders of the machine, in which php-cgi locks these settings.
     pub locked_folders: Arc<[Box<str>]>,
     pub upstream: Arc<Upstream>,
 }
@@ -203,7 +203,7 @@ impl PhpPools {
     }
 
     /// The pool to use instead of this one for a request with its own settings: one that was
-    /// started with them, or with those of them that nobody may change, or else one that drops them
+    /// started with them, or with those of them that are locked, or else one that drops them
     /// after each request.
     pub fn for_settings<'p>(&'p self, pool: &'p PhpPool, values: &[PhpValue]) -> &'p PhpPool {
         let others = || {

@@ -234,7 +234,7 @@ fn settings_that_php_cgi_drops_are_told() {
     server.stop().unwrap();
 }
 
-/// Lookups of index files and listings are nobody's requests: fail2ban bans by these lines.
+/// Lookups of index files and listings are no client's requests: fail2ban bans by these lines.
 #[test]
 fn only_scripts_that_were_asked_for_are_missed() {
     let dir = TempDir::new("php-lookups").unwrap();
