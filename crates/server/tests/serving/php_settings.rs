@@ -206,7 +206,7 @@ fn no_user_ini_switches_off_what_the_administrator_set() {
     }
 }
 
-/// What php-cgi can't set for a request is in the log.
+/// Settings that php-cgi can't apply for a request are in the log.
 #[test]
 fn settings_that_php_cgi_drops_are_told() {
     let dir = TempDir::new("php-dropped").unwrap();
