@@ -254,6 +254,7 @@ impl Process {
         server.error_log = error_logs::of_server(&main.error_log, level(main));
         server.pid_file = self.pid_file.clone();
         model.php.ini.clone_from(&self.php_ini);
+        model.php.module.clone_from(&self.php_module);
         // Beside what Apache has there, and its cleaner looks after.
         model.cache.folder = self.cache_root.as_ref().map(|root| root.join("saker"));
         model.tls.ticket_keys.clone_from(&self.ticket_keys);

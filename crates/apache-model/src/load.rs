@@ -21,7 +21,7 @@ use crate::{
 use saker_ap_expr::PatternOptions;
 use saker_apache_syntax::{Files, Node, Setup};
 use saker_auth::Methods;
-use saker_config::{Diagnostic, Model};
+use saker_config::{Diagnostic, Model, model::PhpModule};
 use saker_telemetry::error_log::ErrorLogTarget;
 use std::{
     collections::HashMap,
@@ -72,6 +72,8 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     process
         .extended_status
         .get_or_insert(read.environment.modules.has_any(&["status_module"]));
+    let php_module = read.environment.php_module.clone();
+    process.php_module = php_module.map(|(file, origin)| PhpModule { file, origin });
     process.has_suexec = read.environment.modules.has_any(&["suexec_module"]);
     process.names_requests = read.environment.modules.has_any(&["unique_id_module"]);
     let cache_is_expected = cache::is_expected(&read.tree);

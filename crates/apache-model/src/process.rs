@@ -7,7 +7,7 @@ use crate::{
     server_tokens::Tokens,
 };
 use saker_apache_syntax::Node;
-use saker_config::model::{NamedLog, Origin};
+use saker_config::model::{NamedLog, Origin, PhpModule};
 use saker_content_filters::ext_filter::ExternalFilter;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ pub struct Process {
     pub named_logs: Vec<NamedLog>,
     pub pid_file: Option<PathBuf>,
     pub php_ini: Option<PathBuf>,
+    pub php_module: Option<PhpModule>,
     /// CacheRoot, the first one.
     pub cache_root: Option<PathBuf>,
     pub types_config: Option<(PathBuf, Origin)>,

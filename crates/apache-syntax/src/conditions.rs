@@ -15,7 +15,8 @@ use crate::{
     shape,
     word::{word, words},
 };
-use saker_config::{Severity, nearest};
+use saker_config::{Severity, model::Origin, nearest};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 impl Reading<'_> {
     pub(crate) fn condition(
@@ -144,8 +145,19 @@ impl Reading<'_> {
         }
     }
 
-    pub(crate) fn load_module(&mut self, line: &Line, identifier: &[u8]) {
+    pub(crate) fn load_module(&mut self, line: &Line, arguments: &[Vec<u8>]) {
+        let identifier = arguments.first().map(Vec::as_slice).unwrap_or_default();
         let name = shown(identifier);
+        if let (Some("php" | "php7" | "php5"), Some(file)) =
+            (name.strip_suffix("_module"), arguments.get(1))
+        {
+            let origin = Origin {
+                file: line.file.clone(),
+                line: line.number,
+                column: line.column,
+            };
+            self.environment.php_module = Some((OsStr::from_bytes(file).into(), origin));
+        }
         let (message, help) = match self.environment.modules.load(identifier) {
             LoadOutcome::Loaded(Provision::Native | Provision::Later) => return,
             LoadOutcome::Loaded(Provision::Missing) => {

@@ -9,6 +9,7 @@ use crate::{
     variables::{ProcessEnvironment, Variables},
     version::{APACHE_VERSION, PatternMatch, Version},
 };
+use saker_config::model::Origin;
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
@@ -18,6 +19,8 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct Environment {
     pub modules: LoadedModules,
+    /// mod_php, if it is loaded: its file, and the place of LoadModule.
+    pub php_module: Option<(PathBuf, Origin)>,
     pub variables: Variables,
     pub macros: Macros,
     pub server_root: PathBuf,
@@ -34,6 +37,7 @@ impl Environment {
     ) -> Environment {
         Environment {
             modules: LoadedModules::default(),
+            php_module: None,
             variables: Variables::new(environment),
             macros: Macros::default(),
             server_root,

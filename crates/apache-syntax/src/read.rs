@@ -468,7 +468,7 @@ impl<'f> Reading<'f> {
                 .define(first, arguments.get(1).map(Vec::as_slice)),
             Keyword::UnDefine => self.environment.variables.undefine(first),
             Keyword::Include { optional } => self.include(line, first, optional),
-            Keyword::LoadModule => self.load_module(line, first),
+            Keyword::LoadModule => self.load_module(line, arguments),
             Keyword::ServerRoot => self.server_root(line, first),
             Keyword::Use => self.use_macro(stream, line, rest),
             Keyword::UndefMacro => self.undefine_macro(line, rest),

@@ -67,32 +67,10 @@ pub fn answer(
     local: &DirConfig,
     asked: Asked<'_>,
 ) -> Verdict {
-    let version = match asked {
-        Asked::Source => return forbidden(exchange, "PHP sources are not shown"),
-        Asked::Run(_) if local.php.is_off() => {
-            return forbidden(
-                exchange,
-                "PHP is off here (php_flag engine), and its source is not shown",
-            );
-        }
-        Asked::Run(version) => version,
+    let version = match runnable(exchange, local, asked) {
+        Ok(version) => version,
+        Err(refused) => return refused,
     };
-    match peek(exchange).and_then(|state| state.kind) {
-        Some(Kind::File) => {}
-        Some(_) => return forbidden(exchange, "attempt to invoke directory as script"),
-        None => {
-            let filename = peek(exchange)
-                .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
-                .unwrap_or_default();
-            let text = format_args!("script '{filename}' not found or unable to stat");
-            error_log::log_httpd(&httpd_message::PHP_SCRIPT_MISSING, None, exchange, text);
-            return refused(Status::NOT_FOUND);
-        }
-    }
-    // AcceptPathInfo: PHP takes what follows the script unless that was forbidden.
-    if !exchange.routing.path_info.is_empty() && local.core.accept_path_info == Some(false) {
-        return refused(Status::NOT_FOUND);
-    }
     // A site of saker.toml says itself who runs PHP.
     let base = peek(exchange).and_then(|state| state.base.clone());
     if base.is_some() {
@@ -106,6 +84,8 @@ pub fn answer(
     };
     if let Some(upstream) = of_site {
         let mut script = php_script(exchange, host, local);
+        // Those of a page that includes this one, too.
+        script.variables.retain(|(name, _)| !is_setting(name));
         // Values would stay in a process that serves other sites, too.
         script.php.clear();
         return call(exchange, local, base.as_deref(), upstream, script);
@@ -123,19 +103,66 @@ pub fn answer(
     } else {
         rules.php.for_settings(pool, &script.php)
     };
-    if !pool.settings.is_empty() {
-        // It was started with them.
-        script.php.clear();
-    }
+    // It was started with some of them, mostly all.
+    script
+        .php
+        .retain(|value| pool.settings.binary_search(value).is_err());
     let upstream = Arc::clone(&pool.upstream);
     call(exchange, local, base.as_deref(), upstream, script)
 }
 
-/// Drops variables that php-fpm takes for settings: `SetEnv` in a file may not do what `php_value`
-/// can't.
+/// The version that is to run the script; an error: the answer where nothing may run it.
+fn runnable<'a>(
+    exchange: &mut Exchange,
+    local: &DirConfig,
+    asked: Asked<'a>,
+) -> Result<&'a str, Verdict> {
+    // No client has asked for what an index file or a listing looks for (and fail2ban bans clients by
+    // the lines about missing scripts).
+    let own = peek(exchange);
+    let is_lookup = own.is_some_and(|state| state.is_subrequest && !state.is_answered);
+    match own.and_then(|state| state.kind) {
+        None if is_lookup => return Err(refused(Status::NOT_FOUND)),
+        Some(Kind::Directory) if is_lookup => return Err(refused(Status::FORBIDDEN)),
+        _ => {}
+    }
+    let version = match asked {
+        Asked::Source => return Err(forbidden(exchange, "PHP sources are not shown")),
+        Asked::Run(_) if local.php.is_off() => {
+            let why = "PHP is off here (php_flag engine), and its source is not shown";
+            return Err(forbidden(exchange, why));
+        }
+        Asked::Run(version) => version,
+    };
+    match peek(exchange).and_then(|state| state.kind) {
+        Some(Kind::File) => {}
+        Some(_) => {
+            return Err(forbidden(exchange, "attempt to invoke directory as script"));
+        }
+        None => {
+            let filename = peek(exchange)
+                .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
+                .unwrap_or_default();
+            let text = format_args!("script '{filename}' not found or unable to stat");
+            error_log::log_httpd(&httpd_message::PHP_SCRIPT_MISSING, None, exchange, text);
+            return Err(refused(Status::NOT_FOUND));
+        }
+    }
+    // AcceptPathInfo: PHP takes what follows the script unless that was forbidden.
+    if !exchange.routing.path_info.is_empty() && local.core.accept_path_info == Some(false) {
+        return Err(refused(Status::NOT_FOUND));
+    }
+    Ok(version)
+}
+
+/// A variable that php-fpm takes for settings.
+fn is_setting(name: &[u8]) -> bool {
+    field_name::is_alike_any(name, &["PHP_VALUE", "PHP_ADMIN_VALUE"])
+}
+
+/// Drops such variables for a site's php-fpm, which may serve other sites, too: `SetEnv` in a file
+/// may not do what `php_value` can't. The gateway does so for the server's own PHP.
 fn drop_settings(exchange: &mut Exchange) {
-    const NAMES: [&[u8]; 2] = [b"PHP_VALUE", b"PHP_ADMIN_VALUE"];
-    let is_setting = |name: &[u8]| NAMES.iter().any(|known| field_name::is_alike(known, name));
     let names: Vec<Vec<u8>> = exchange
         .environment
         .iter()

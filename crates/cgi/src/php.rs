@@ -6,16 +6,19 @@
 
 use crate::{Level, Setting, Variables};
 
+/// php-fpm takes these for settings (`init_request_info` of its fpm_main.c).
+const VARIABLES: [&[u8]; 2] = [b"PHP_ADMIN_VALUE", b"PHP_VALUE"];
+
 /// Adds PHP_ADMIN_VALUE and PHP_VALUE, where there is something to say. A setting that can't be
 /// said (its name is none, a NUL in it) is left out, and counted.
 pub fn push_settings(settings: &[Setting<'_>], variables: &mut Variables) -> usize {
     let sayable = |setting: &&Setting<'_>| {
         is_name(setting.name) && memchr::memchr(0, setting.value).is_none()
     };
-    for (name, level) in [
-        (&b"PHP_ADMIN_VALUE"[..], Level::System),
-        (b"PHP_VALUE", Level::PerDirectory),
-    ] {
+    for (name, level) in VARIABLES
+        .into_iter()
+        .zip([Level::System, Level::PerDirectory])
+    {
         let mut lines = Vec::new();
         for setting in settings
             .iter()
@@ -29,6 +32,15 @@ pub fn push_settings(settings: &[Setting<'_>], variables: &mut Variables) -> usi
         }
     }
     settings.iter().filter(|setting| !sayable(setting)).count()
+}
+
+/// Removes the variables that PHP takes for settings, from any source: php-fpm keeps what they say
+/// in the process, where the next site's requests come to. Called where the server knows all
+/// settings, before [`push_settings`].
+pub fn drop_settings(variables: &mut Variables) {
+    for name in VARIABLES {
+        variables.remove_alike(name);
+    }
 }
 
 fn is_name(name: &[u8]) -> bool {
@@ -81,6 +93,11 @@ mod tests {
             variables.first(b"PHP_VALUE"),
             Some(&b"memory_limit='64M'\nx.y='it'\"'\"'s ${HOME}\n'\n"[..])
         );
+        variables.push(b"php-value", b"memory_limit=1G");
+        variables.push(b"PHP_VALUES", b"1");
+        variables.push(b"PHP_VALUE", b"memory_limit=2G");
+        drop_settings(&mut variables);
+        assert!(variables.iter().eq([(&b"PHP_VALUES"[..], &b"1"[..])]));
         let mut none = Variables::new();
         assert_eq!((push_settings(&[], &mut none), none.len()), (0, 0));
     }

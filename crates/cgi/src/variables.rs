@@ -7,7 +7,7 @@
 //! Out of scope: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for those
 //! who need it.
 
-use saker_http::field_name::push_variable;
+use saker_http::field_name::{is_alike, push_variable};
 
 /// Position of a variable's name and value. The variable begins with its name; the value need not
 /// follow the name directly.
@@ -186,6 +186,14 @@ impl Variables {
     pub fn remove(&mut self, name: &[u8]) {
         let (bytes, before) = (&self.bytes, self.entries.len());
         self.entries.retain(|entry| part(bytes, entry.name) != name);
+        self.is_edited |= self.entries.len() != before;
+    }
+
+    /// Removes all that programs could take for that name, see [`is_alike`].
+    pub(crate) fn remove_alike(&mut self, name: &[u8]) {
+        let (bytes, before) = (&self.bytes, self.entries.len());
+        self.entries
+            .retain(|entry| !is_alike(part(bytes, entry.name), name));
         self.is_edited |= self.entries.len() != before;
     }
 

@@ -75,7 +75,10 @@ fn load(path: &Path, check: &Check) -> Result<Checked, Diagnostics> {
 /// server could not use.
 pub fn of_machine(model: &Model) -> Vec<Diagnostic> {
     let of_certificates = tls_state::problems(model).into_iter().map(diagnostic);
-    of_certificates.chain(preflight::problems(model)).collect()
+    of_certificates
+        .chain(preflight::problems(model))
+        .chain(saker_php::problems(model))
+        .collect()
 }
 
 /// Notes too: they say what Apache would have done and we do not.

@@ -122,10 +122,12 @@ impl Source {
                     .diagnostics
                     .iter()
                     .filter(|diagnostic| diagnostic.severity == Severity::Warning);
-                let warnings = noteworthy.map(ToString::to_string).collect();
+                let mut warnings: Vec<String> = noteworthy.map(ToString::to_string).collect();
                 let front_end: FrontEnd = Arc::new(loaded.apache);
                 let mut model = with(loaded.model, *workers, state_dir.as_deref());
                 model.php.program = php.clone().unwrap_or(model.php.program);
+                let about_php = saker_php::problems(&model);
+                warnings.extend(about_php.iter().map(ToString::to_string));
                 Ok(Read {
                     model,
                     front_end: Some(front_end),

@@ -4,7 +4,9 @@
 //! more system calls than the connection).
 
 use crate::{failure::Failure, resolver, tls_stream::UpstreamTlsStream, transport::Transport};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt::socket_peercred,
+};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::{Stream, socket_path::SocketPath};
 use saker_tls::ClientTls;
@@ -33,6 +35,7 @@ pub fn connect_now(backend: &Backend) -> Option<Result<Transport, Failure>> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         connected => {
             let stream = connected
+                .and_then(|stream| permitted(backend, stream))
                 .and_then(UnixStream::from_std)
                 .map_err(Failure::Unreachable);
             Some(stream.map(|stream| Transport::Socket(Stream::Unix(stream))))
@@ -49,7 +52,7 @@ pub async fn connect(
 ) -> Result<Transport, Failure> {
     let connecting = async {
         let connected = match &backend.address {
-            BackendAddress::Unix(path) => unix(path).await,
+            BackendAddress::Unix(path) => unix(backend, path).await,
             BackendAddress::Tcp { host, port } => match &backend.through {
                 None => tcp(host, *port, tuning.address_ttl_ms, backend.local).await,
                 Some(proxy) => {
@@ -135,7 +138,7 @@ async fn through(
     }
 }
 
-async fn unix(path: &Path) -> io::Result<Stream> {
+async fn unix(backend: &Backend, path: &Path) -> io::Result<Stream> {
     let mut pause_ms = PAUSE_MS.0;
     loop {
         match unix_now(path) {
@@ -143,8 +146,27 @@ async fn unix(path: &Path) -> io::Result<Stream> {
                 sleep(Duration::from_millis(pause_ms)).await;
                 pause_ms = (pause_ms * 2).min(PAUSE_MS.1);
             }
-            connected => return UnixStream::from_std(connected?).map(Stream::Unix),
+            connected => {
+                let stream = permitted(backend, connected?)?;
+                return UnixStream::from_std(stream).map(Stream::Unix);
+            }
         }
+    }
+}
+
+/// Refuses the sockets of the server's own PHP to rules that name one (`SetHandler proxy:unix:` in a
+/// `.htaccess` file, perhaps by a link): it would take any variable for a setting. This process
+/// listens at them (SO_PEERCRED, unix(7)), and speaks FastCGI and LSAPI nowhere else.
+fn permitted(backend: &Backend, stream: net::UnixStream) -> io::Result<net::UnixStream> {
+    if backend.is_own_php || !matches!(backend.protocol, Protocol::FastCgi | Protocol::Lsapi) {
+        return Ok(stream);
+    }
+    match socket_peercred(&stream) {
+        Ok(peer) if peer.pid == rustix::process::getpid() => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is the socket of PHP that the server runs itself",
+        )),
+        _ => Ok(stream),
     }
 }
 

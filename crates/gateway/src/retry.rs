@@ -24,7 +24,10 @@ use crate::{
     upstream_exchange::UpstreamExchange,
     variables,
 };
-use saker_cgi::{Broken, Fault, ProgramRequest, ResponseHead, Variables, php::push_settings};
+use saker_cgi::{
+    Broken, Fault, ProgramRequest, ResponseHead, Variables,
+    php::{drop_settings, push_settings},
+};
 use saker_config::model::{Member, Protocol, Resends};
 use saker_http::{HeadView, KnownField, Status, host};
 use saker_net::{clock, proxy_preface};
@@ -457,6 +460,9 @@ fn fill_variables(
             variables::fill(exchange, (head, true), &script, content_length, variables);
         }
         None => variables.clear(),
+    }
+    if member.backend.is_own_php {
+        drop_settings(variables);
     }
 }
 

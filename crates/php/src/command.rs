@@ -16,7 +16,10 @@ use std::{
     ffi::{OsStr, OsString},
     fmt::Write as _,
     fs, io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     process::{Command, Stdio},
     sync::Arc,
 };
@@ -66,9 +69,12 @@ impl Spec {
             && one.program == two.program
             && one.socket == two.socket
             && one.processes == two.processes
-            && one.settings == two.settings;
+            && one.module_ini == two.module_ini
+            && one.settings == two.settings
+            && one.locked_folders == two.locked_folders;
         let without_place = |php: &Php| Php {
             origin: saker_config::model::Origin::built_in(),
+            module: None,
             ..php.clone()
         };
         is_same_pool
@@ -130,15 +136,13 @@ impl Spec {
         match self.pool.kind {
             PhpKind::Fpm => {}
             PhpKind::Lsphp => self.lsphp(&mut command),
-            PhpKind::Cgi => self.cgi(&mut command, OsStr::new("")),
+            PhpKind::Cgi => self.cgi(&mut command, OsStr::new(ANY_SCRIPT)),
         }
         let (mut arguments, mut environment) = self.told(&command);
         // Afterwards, for no argument of a command has the NUL of a pattern.
-        if let Some(setting) = arguments
-            .last_mut()
-            .filter(|_| self.pool.kind == PhpKind::Cgi)
-        {
-            *setting = run_first(&Script::any_path(&any_number()));
+        let script = Script::any_path(&any_number());
+        for argument in &mut arguments {
+            *argument = with_script(argument, &script);
         }
         for (_, value) in environment.iter_mut().filter(|(name, _)| is_counted(name)) {
             *value = any_number();
@@ -244,8 +248,14 @@ impl Spec {
         if let Some(folder) = temporary::of_environment() {
             command.env("TMPDIR", folder);
         }
-        if let Some(ini) = &self.php.ini {
+        if let Some(ini) = self.php.ini.as_ref().or(self.pool.module_ini.as_ref()) {
             command.arg("-c").arg(ini);
+        }
+        if self.php.ini.is_none()
+            && std::env::var_os("PHP_INI_SCAN_DIR").is_none()
+            && let Some(folder) = &self.pool.module_ini
+        {
+            command.env("PHP_INI_SCAN_DIR", folder.join("conf.d"));
         }
         command
     }
@@ -270,7 +280,14 @@ impl Spec {
     }
 
     fn cgi(&self, command: &mut Command, script: &OsStr) {
+        if self.pool.serves_once {
+            // A site's `auto_prepend_file` there would take the place of the script.
+            command.arg("-d").arg("user_ini.filename=");
+        }
         command.arg("-d").arg(run_first(script));
+        if !self.pool.settings.is_empty() {
+            command.arg("-d").arg(self.locked_settings(script));
+        }
         command.env("PHP_FCGI_CHILDREN", self.pool.processes.to_string());
         command.env("PHP_FCGI_MAX_REQUESTS", self.requests_max().to_string());
     }
@@ -392,6 +409,28 @@ impl Spec {
         text
     }
 
+    /// The pool's settings in php.ini's words for php-cgi, for which only sections for folders lock
+    /// them (main/php_ini.c); some count at its start alone, so that they stand in front, too. The
+    /// script that runs first has to be inside of open_basedir.
+    fn locked_settings(&self, script: &OsStr) -> OsString {
+        let mut lines = Vec::new();
+        for PhpValue { name, value, .. } in self.pool.settings.iter() {
+            let also = match &**name {
+                b"open_basedir" => [&b":"[..], script.as_bytes()],
+                _ => [&b""[..], b""],
+            };
+            // `plan::sayable` has seen to it that it means itself.
+            let parts = [name, &b"='"[..], value, also[0], also[1], b"'\n"];
+            lines.extend(parts.concat());
+        }
+        let mut text = lines.clone();
+        for folder in self.pool.locked_folders.iter() {
+            text.extend_from_slice(format!("[PATH=/{folder}]\n").as_bytes());
+            text.extend_from_slice(&lines);
+        }
+        OsString::from_vec(text)
+    }
+
     /// php-cgi knows no "never".
     fn requests_max(&self) -> u64 {
         if self.php.requests_max > 0 {
@@ -400,6 +439,27 @@ impl Spec {
             1_000_000_000
         }
     }
+}
+
+/// Stands for the script's path in arguments until they are a grant's. No setting has its control
+/// characters.
+const ANY_SCRIPT: &str = "\u{1}script\u{1}";
+
+/// An argument with the path in the places of [`ANY_SCRIPT`].
+fn with_script(argument: &OsStr, script: &OsStr) -> OsString {
+    let stand_in = ANY_SCRIPT.as_bytes();
+    let (mut text, mut rest) = (Vec::new(), argument.as_bytes());
+    while let Some(at) = rest
+        .windows(stand_in.len())
+        .position(|part| part == stand_in)
+    {
+        let (before, behind) = rest.split_at(at);
+        text.extend_from_slice(before);
+        text.extend_from_slice(script.as_bytes());
+        rest = behind.strip_prefix(stand_in).unwrap_or_default();
+    }
+    text.extend_from_slice(rest);
+    OsString::from_vec(text)
 }
 
 /// php-cgi's setting for the script that runs before each script: in php.ini's words, of which
@@ -431,11 +491,13 @@ mod tests {
             kind,
             version: None,
             program: "/usr/bin/php".into(),
+            module_ini: None,
             user: None,
             socket: "/run/saker/php.sock".into(),
             processes: 6,
             serves_once: false,
             settings: Arc::default(),
+            locked_folders: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         };
         Spec {
@@ -494,6 +556,22 @@ mod tests {
             "{}",
             own.pool_text()
         );
+        let of_module = Spec {
+            pool: PhpPool {
+                module_ini: Some("/etc/php/8.2/apache2".into()),
+                ..own.pool.clone()
+            },
+            ..own.clone()
+        };
+        assert!(!own.is_same(&of_module));
+        let command = of_module.bare();
+        assert!(
+            command.get_args().eq(["-c", "/etc/php/8.2/apache2"])
+                && command.get_envs().any(|(name, value)| {
+                    name == "PHP_INI_SCAN_DIR"
+                        && value == Some(OsStr::new("/etc/php/8.2/apache2/conf.d"))
+                })
+        );
         assert!(!own.is_same(&Spec {
             pool: PhpPool {
                 settings: Arc::default(),
@@ -501,6 +579,46 @@ mod tests {
             },
             ..own.clone()
         }));
+    }
+
+    #[test]
+    fn settings_of_php_cgi_are_locked_in_all_folders() {
+        let usual = spec(PhpKind::Cgi);
+        let value = |name: &str, value: &str| PhpValue {
+            name: name.as_bytes().into(),
+            value: value.as_bytes().into(),
+            is_admin: true,
+        };
+        let locked = Spec {
+            pool: PhpPool {
+                settings: [value("memory_limit", "7M"), value("open_basedir", "/a b")].into(),
+                locked_folders: ["srv".into(), "var".into()].into(),
+                ..usual.pool.clone()
+            },
+            ..usual
+        };
+        let text = |script: &OsStr| {
+            let lines = [
+                OsStr::new("memory_limit='7M'\nopen_basedir='/a b:"),
+                script,
+                OsStr::new("'\n"),
+            ]
+            .join(OsStr::new(""));
+            let sections = ["[PATH=/srv]\n", "[PATH=/var]\n"].map(OsStr::new);
+            [&*lines, sections[0], &*lines, sections[1], &*lines].join(OsStr::new(""))
+        };
+        let script = OsStr::new("/tmp/x.php");
+        assert_eq!(locked.locked_settings(script), text(script));
+        let user = ProgramUser {
+            user: "nobody".into(),
+            group: None,
+        };
+        let Grant::Program { arguments, .. } = locked.grant(&user) else {
+            panic!("a program");
+        };
+        assert_eq!(arguments.len(), 4);
+        assert_eq!(arguments[1], run_first(&Script::any_path(&any_number())));
+        assert_eq!(arguments[3], text(&Script::any_path(&any_number())));
     }
 
     #[test]

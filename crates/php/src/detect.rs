@@ -152,7 +152,7 @@ fn version(program: &Path) -> Option<Box<str>> {
 }
 
 /// `8.2` and `82` behind `php`, perhaps with `-fpm` or `-cgi` between.
-fn version_in(name: &str) -> Option<Box<str>> {
+pub fn version_in(name: &str) -> Option<Box<str>> {
     let (_, rest) = name.rsplit_once("php")?;
     let rest = rest
         .trim_start_matches("-fpm")

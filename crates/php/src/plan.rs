@@ -8,21 +8,24 @@
 //! rules may set something, there is a second pool, whose processes serve one request each; the
 //! code cache belongs to the parent and survives. Settings known before any request
 //! (`php_admin_value` of a host) get a pool that is started with them and whose processes are
-//! reused.
+//! reused. php-cgi drops what a request sets by itself, but a site's `.user.ini` could switch off
+//! the script that sets it; its second pool reads no such files, and is for requests with
+//! `php_admin_value` that were not known before.
 
 use crate::{
     choice,
     detect::{Found, installed},
+    module,
 };
 use saker_config::{
-    Model,
+    Diagnostic, Model,
     model::{
         Activity, Backend, BackendAddress, Epoch, Htaccess, Member, Php, PhpKind, PhpPool,
         PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue, ProgramUser, Protocol, Settings, Tuning,
         Upstream,
     },
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 /// Estimated memory of one process, used if no process count is configured, and the bounds of that
 /// estimate.
@@ -63,6 +66,12 @@ fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
         all.extend(
             fpms.map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))),
         );
+    }
+    let locked = locked_sets(model, &users);
+    for set in &locked {
+        let cgis = found.iter().filter(|found| found.kind == PhpKind::Cgi);
+        let kept = Kept::Locked(set, locked.len());
+        all.extend(cgis.map(|found| pool(model, found, set.user.as_ref(), workers, &kept)));
     }
     // Two sets with one name would be the wrong one for each other.
     let mut sockets = HashSet::new();
@@ -129,6 +138,40 @@ fn sets<'m>(model: &'m Model, users: &[ProgramUser]) -> Vec<&'m PhpSet> {
     sets
 }
 
+/// The administrators' values of all sets that can be said, for php-cgi.
+fn locked_sets(model: &Model, users: &[ProgramUser]) -> Vec<PhpSet> {
+    let has_pools = |set: &&PhpSet| set.user.as_ref().is_none_or(|user| users.contains(user));
+    let of_administrator = |set: &PhpSet| {
+        let values = set.values().iter().filter(|value| value.is_admin);
+        PhpSet::new(set.user.clone(), values.cloned().collect())
+    };
+    let mut sets: Vec<PhpSet> = model
+        .php_sets
+        .iter()
+        .filter(has_pools)
+        .map(of_administrator)
+        .filter(|set| !set.values().is_empty() && set.values().iter().all(sayable))
+        .collect();
+    sets.sort();
+    sets.dedup();
+    sets.truncate(SETS_MAX);
+    sets
+}
+
+/// The folders of the root folder.
+fn top_folders() -> Arc<[Box<str>]> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let entries = std::fs::read_dir("/").into_iter().flatten().flatten();
+    let mut names: Vec<Box<str>> = entries
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(is_plain))
+        .map(String::into_boxed_str)
+        .collect();
+    names.sort();
+    names.into()
+}
+
 /// Between single quotes, where php-fpm puts the pool's name for `$pool`.
 fn sayable(value: &PhpValue) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
@@ -147,7 +190,13 @@ enum Kept<'m> {
     /// They end with the request.
     Nothing,
     Set(&'m PhpSet),
+    /// One of so many sets that are locked, with php-cgi, which starts all of its processes
+    /// at once.
+    Locked(&'m PhpSet, usize),
 }
+
+/// A machine with many such sets has this part of the usual number of processes for each.
+const LOCKED_PART_MAX: usize = 4;
 
 impl Kept<'_> {
     /// For the socket's name, with a character that no user's name has there. The same set has the
@@ -157,7 +206,7 @@ impl Kept<'_> {
         match self {
             Kept::Everything => String::new(),
             Kept::Nothing => "+once".into(),
-            Kept::Set(set) => {
+            Kept::Set(set) | Kept::Locked(set, _) => {
                 let parts = set.values().iter().flat_map(|value| {
                     [
                         &*value.name,
@@ -189,15 +238,24 @@ fn wants_php(model: &Model) -> bool {
         .any(|(_, settings)| matches!(settings.php, PhpUse::Managed))
 }
 
-fn found(php: &Php) -> Vec<Found> {
-    match &php.program {
+/// Those that may be used, the first choice first.
+pub fn found(php: &Php) -> Vec<Found> {
+    let mut found = match &php.program {
         PhpProgram::Auto => installed(),
         PhpProgram::Kind(kind) => installed()
             .into_iter()
             .filter(|found| found.kind == *kind)
             .collect(),
         PhpProgram::Path(path) => Found::named(path).into_iter().collect(),
-    }
+    };
+    module::prefer(php, &mut found);
+    found
+}
+
+/// Remarks about mod_php that a configuration loads: there is nothing to run in its place, or only
+/// other versions.
+pub fn problems(model: &Model) -> Vec<Diagnostic> {
+    module::problems(&model.php, &found(&model.php))
 }
 
 fn pools(
@@ -207,7 +265,7 @@ fn pools(
     workers: usize,
     has_settings: bool,
 ) -> Vec<PhpPool> {
-    let also_once = has_settings && found.kind == PhpKind::Fpm;
+    let also_once = has_settings && matches!(found.kind, PhpKind::Fpm | PhpKind::Cgi);
     let kinds = [Kept::Everything, Kept::Nothing]
         .into_iter()
         .take(1 + usize::from(also_once));
@@ -233,43 +291,71 @@ fn pool(
         found.kind.name(),
         kept.mark()
     ));
+    let guess = || match kept {
+        Kept::Locked(_, sets) => guessed().div_ceil((*sets).clamp(1, LOCKED_PART_MAX)),
+        _ => guessed(),
+    };
     let per_worker = php
         .processes_max
-        .unwrap_or_else(guessed)
+        .unwrap_or_else(guess)
         .div_ceil(workers.max(1))
         .max(1);
     let processes = per_worker * workers.max(1);
     let serves_once = matches!(kept, Kept::Nothing);
+    let ends_with_request = serves_once && found.kind == PhpKind::Fpm;
     let tuning = Tuning {
         forks_on_demand: found.kind == PhpKind::Fpm,
-        ..tuning(php, processes, if serves_once { 0 } else { per_worker })
+        ..tuning(
+            php,
+            processes,
+            if ends_with_request { 0 } else { per_worker },
+        )
     };
-    let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
-    let (shown, settings) = match kept {
-        Kept::Everything => (found.name(), Arc::default()),
-        Kept::Nothing => (
-            format!("{}, a process for each request", found.name()),
-            Arc::default(),
-        ),
-        Kept::Set(set) => (
-            format!("{} with settings of its own", found.name()),
-            Arc::clone(set.values()),
-        ),
+    let backend = Backend {
+        is_own_php: true,
+        ..Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()))
     };
+    let (shown, settings) = shown_and_settings(found, kept);
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
+    let locked_folders = match kept {
+        Kept::Locked(..) => top_folders(),
+        _ => Arc::default(),
+    };
+    let module_ini = module::ini(Path::new("/"), php, found);
     PhpPool {
         name,
         user,
         kind: found.kind,
         version: found.version.clone(),
         program,
+        module_ini,
         socket,
         processes,
         serves_once,
         settings,
+        locked_folders,
         upstream,
+    }
+}
+
+/// A pool's name for messages, and the values that it is started with.
+fn shown_and_settings(found: &Found, kept: &Kept<'_>) -> (String, Arc<[PhpValue]>) {
+    match kept {
+        Kept::Everything => (found.name(), Arc::default()),
+        Kept::Nothing if found.kind == PhpKind::Cgi => (
+            format!("{} without .user.ini", found.name()),
+            Arc::default(),
+        ),
+        Kept::Nothing => (
+            format!("{}, a process for each request", found.name()),
+            Arc::default(),
+        ),
+        Kept::Set(set) | Kept::Locked(set, _) => (
+            format!("{} with settings of its own", found.name()),
+            Arc::clone(set.values()),
+        ),
     }
 }
 

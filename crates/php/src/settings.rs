@@ -3,9 +3,11 @@
 //!
 //! Caveat: some settings can no longer be changed by then. An administrator's setting that can't be
 //! applied ends the request with 500, since it may be what confines a site to its directory; others
-//! are dropped. The script is in the directory for temporary files, because PHP may run as another
-//! user, and the server's state is private. One user's PHP must not be able to change what another
-//! user's PHP runs first, so a server started by root has root create the script.
+//! are dropped, and logged. A site's `.user.ini` could name another script in the place of this one,
+//! so an administrator's settings come to it only in a PHP that reads no such files (`plan`). The
+//! script is in the directory for temporary files, because PHP may run as another user, and the
+//! server's state is private. One user's PHP must not be able to change what another user's PHP runs
+//! first, so a server started by root has root create the script.
 //! Out of scope: the site's own auto_prepend_file in php.ini, which this one replaces.
 
 use crate::temporary;
@@ -22,14 +24,21 @@ use std::{
 const SCRIPT: &[u8] = br#"<?php
 (static function () {
     foreach (['PHP_VALUE' => false, 'PHP_ADMIN_VALUE' => true] as $variable => $isAdmin) {
-        $text = $_SERVER[$variable] ?? '';
+        // php.ini's variables_order may have no $_SERVER.
+        $text = (string) ($_SERVER[$variable] ?? getenv($variable));
         unset($_SERVER[$variable], $_ENV[$variable]);
         $settings = $text === '' ? [] : parse_ini_string($text, false, INI_SCANNER_NORMAL);
         foreach ($settings === false ? [] : $settings as $name => $value) {
-            if (ini_set($name, $value) === false && $isAdmin && ini_get($name) !== $value) {
+            if (ini_set($name, $value) !== false || ini_get($name) === $value) {
+                continue;
+            }
+            if ($isAdmin) {
                 error_log("php_admin_value $name can't be applied by php-cgi: use php-fpm or lsphp");
                 http_response_code(500);
                 exit;
+            }
+            if (ini_get($name) !== false) {
+                error_log("php_value $name is not applied, which php-cgi can't do: use php-fpm or lsphp");
             }
         }
     }

@@ -158,6 +158,10 @@ fn test(program: &str, loaded: &Loaded) -> ExitCode {
         return ExitCode::FAILURE;
     }
     // On standard error, as Apache has it.
+    for warning in saker_php::problems(&loaded.model) {
+        let help = warning.help.unwrap_or_default();
+        eprintln!("{}; {help}", warning.message);
+    }
     eprintln!("Syntax OK");
     ExitCode::SUCCESS
 }

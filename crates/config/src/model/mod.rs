@@ -78,7 +78,7 @@ pub use native_stream::{
     Stream, StreamLog, StreamLogFormat, StreamLogPart, StreamLogValue, StreamRoute, StreamTarget,
 };
 pub use observability::{MetricsEndpoint, TraceTrust, Tracing};
-pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
+pub use php::{Php, PhpKind, PhpModule, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use proxy::{Mirror, Proxy, ProxyTerms, RequestFieldAction, RequestFieldEdit};
 pub use request_edits::{Edits, RequestEdits};
 pub use routes::{Route, Routes};

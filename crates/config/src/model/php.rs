@@ -30,6 +30,16 @@ pub struct Php {
     pub group: Option<String>,
     /// Directory of php.ini, or the file; `None`: PHP's default.
     pub ini: Option<PathBuf>,
+    /// mod_php, if an Apache configuration loads it: PHP runs in its place.
+    pub module: Option<PhpModule>,
+    pub origin: Origin,
+}
+
+/// A module of Apache's that brings PHP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhpModule {
+    /// The file that LoadModule names, whose name may have a version (`libphp8.2.so`).
+    pub file: PathBuf,
     pub origin: Origin,
 }
 
@@ -48,6 +58,7 @@ impl Default for Php {
             user: None,
             group: None,
             ini: None,
+            module: None,
             origin: Origin::built_in(),
         }
     }
@@ -137,15 +148,20 @@ pub struct PhpPool {
     /// `8.2`, if its name has it.
     pub version: Option<Box<str>>,
     pub program: PathBuf,
+    /// Directory of the settings of mod_php that it runs in the place of: php.ini, and `conf.d`.
+    pub module_ini: Option<PathBuf>,
     /// User that it runs as; `None`: the user of `[php]`.
     pub user: Option<ProgramUser>,
     /// Its listening socket, which the server owns.
     pub socket: PathBuf,
     pub processes: usize,
-    /// Each process serves one request, so settings end with it.
+    /// Settings of a request end with it, and no file of a site changes that: each process of
+    /// php-fpm serves one request; php-cgi reads no `.user.ini`.
     pub serves_once: bool,
     /// Values it is started with, which requests need not send. Sorted by name.
     pub settings: Arc<[PhpValue]>,
+    /// Top folders of the machine, in which php-cgi locks these settings.
+    pub locked_folders: Arc<[Box<str>]>,
     pub upstream: Arc<Upstream>,
 }
 
@@ -187,19 +203,26 @@ impl PhpPools {
     }
 
     /// The pool to use instead of this one for a request with its own settings: one that was
-    /// started with them, or else one that drops them after each request.
+    /// started with them, or with those of them that are locked, or else one that drops them
+    /// after each request.
     pub fn for_settings<'p>(&'p self, pool: &'p PhpPool, values: &[PhpValue]) -> &'p PhpPool {
         let others = || {
             self.each_of(pool.user.as_ref())
                 .filter(|other| other.program == pool.program)
         };
+        // php-cgi keeps nothing between requests, and is started with an administrator's values.
+        let is_cgi = pool.kind == PhpKind::Cgi;
+        let meant = || values.iter().filter(|value| value.is_admin || !is_cgi);
         let has_them = |other: &&PhpPool| {
             let has = |value: &PhpValue| other.settings.binary_search(value).is_ok();
-            other.settings.len() == values.len() && values.iter().all(has)
+            !other.settings.is_empty()
+                && other.settings.len() == meant().count()
+                && meant().all(has)
         };
+        let needs_own = meant().next().is_some();
         others()
             .find(has_them)
-            .or_else(|| others().find(|other| other.serves_once))
+            .or_else(|| others().find(|other| other.serves_once && needs_own))
             .unwrap_or(pool)
     }
 
@@ -227,11 +250,13 @@ mod tests {
             kind: PhpKind::Fpm,
             version: version.map(Into::into),
             program: "/usr/sbin/php-fpm".into(),
+            module_ini: None,
             user: None,
             socket: "/run/php.sock".into(),
             processes: 1,
             serves_once: false,
             settings: Arc::default(),
+            locked_folders: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         }
     }
@@ -293,7 +318,22 @@ mod tests {
             is_admin: false,
             ..value("1")
         };
-        assert!(pools.for_settings(first, &[changeable]).serves_once);
+        assert!(
+            pools
+                .for_settings(first, std::slice::from_ref(&changeable))
+                .serves_once
+        );
+        let cgi = |pool: &PhpPool| PhpPool {
+            kind: PhpKind::Cgi,
+            ..pool.clone()
+        };
+        let pools = PhpPools::new(pools.all().iter().map(cgi).collect());
+        let first = pools.first().unwrap();
+        let alone = pools.for_settings(first, std::slice::from_ref(&changeable));
+        assert!(!alone.serves_once && alone.settings.is_empty());
+        let both = pools.for_settings(first, &[value("2"), changeable]);
+        assert_eq!(both.settings.first(), Some(&value("2")));
+        assert!(pools.for_settings(first, &[value("3")]).serves_once);
     }
 
     #[test]

@@ -199,6 +199,9 @@ pub struct Backend {
     pub keeps_alive: bool,
     /// The group that shares connections with no other one; `None`: all share them.
     pub group: Option<Box<str>>,
+    /// PHP of the server's own, which serves several sites: its settings come from the server alone,
+    /// never from variables of rules, and no rules lead to it by its socket's name.
+    pub is_own_php: bool,
 }
 
 /// A proxy through which a backend is reached: by a tunnel (RFC 9110 section 9.3.6) with TLS, by
@@ -221,6 +224,7 @@ impl Backend {
             local: None,
             keeps_alive: false,
             group: None,
+            is_own_php: false,
         }
     }
 

@@ -546,3 +546,46 @@ fn logs_are_reopened_where_a_graceful_restart_is_refused() {
         fs::read_to_string(&log).is_ok_and(|text| text == "/index.html\n")
     });
 }
+
+/// PHP of the server's own runs in the place of mod_php, whose version may be missing.
+#[test]
+fn a_php_that_is_not_there_is_told_ahead() {
+    let dir = folder("preflight-php");
+    let root = dir.display();
+    let text = format!(
+        "{MODULES}LoadModule php5_module modules/libphp5.6.so\nServerRoot {root}\nListen {{address}}\nServerName localhost\nDocumentRoot {root}/www\n"
+    );
+    let path = dir
+        .write("httpd.conf", text.replace("{address}", "127.0.0.1:8080"))
+        .unwrap();
+    let checked = saker(["check".as_ref(), "--apache".as_ref(), path.as_os_str()]);
+    let said = stderr(&checked);
+    assert!(
+        checked.status.success()
+            && said.contains("mod_php is PHP 5.6")
+            && said.contains("httpd.conf:"),
+        "{said}"
+    );
+    let program = dir.join("apache2");
+    symlink(SAKER, &program).unwrap();
+    let tested = Command::new(&program)
+        .arg("-t")
+        .arg("-f")
+        .arg(&path)
+        .output()
+        .unwrap();
+    let said = stderr(&tested);
+    assert!(
+        tested.status.success()
+            && said.contains("mod_php is PHP 5.6")
+            && said.ends_with("Syntax OK\n"),
+        "{said}"
+    );
+    let server = operate::apache(&text).file("started.conf").start_in(&dir);
+    assert!(
+        server.stderr().contains("mod_php is PHP 5.6"),
+        "{}",
+        server.stderr()
+    );
+    server.stop().unwrap();
+}

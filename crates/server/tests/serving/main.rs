@@ -68,6 +68,7 @@ mod neighbours;
 mod observability;
 mod php;
 mod php_messages;
+mod php_settings;
 mod proxying;
 mod quic;
 mod route_matchers;
