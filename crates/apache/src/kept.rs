@@ -94,6 +94,7 @@ fn of_path(state: &State) -> Option<Kept> {
         rewritten_as,
         looked_at_from,
         is_subrequest,
+        is_candidate,
         is_answered,
         page,
         looked_up_file,
@@ -110,7 +111,8 @@ fn of_path(state: &State) -> Option<Kept> {
         has_hinted,
     } = state;
     let has_any = any!(is_script_alias is_forwarded is_decided rewrite_ended edits_ready_heads changes_content is_error_page
-        is_ended_by_rule is_rewritten is_subrequest is_answered is_program forbids_storing has_hinted);
+        is_ended_by_rule is_rewritten is_subrequest is_candidate is_answered is_program forbids_storing
+        has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
         kept_content keeps_content answered_as session form form_handler);
@@ -263,6 +265,7 @@ fn is_of_program(state: &State) -> bool {
         rewritten_as: _,
         looked_at_from,
         is_subrequest,
+        is_candidate,
         is_answered,
         page,
         looked_up_file,
@@ -279,7 +282,7 @@ fn is_of_program(state: &State) -> bool {
         has_hinted,
     } = state;
     let has_any = any!(is_forwarded is_decided edits_ready_heads is_error_page is_ended_by_rule is_subrequest
-        is_answered is_program forbids_storing has_hinted);
+        is_candidate is_answered is_program forbids_storing has_hinted);
     let has_none = none!(base translated proxied authentication_info received looked_at_from page
         looked_up_file asked listing kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies negotiated);
