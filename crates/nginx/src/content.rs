@@ -5,8 +5,8 @@
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
 use crate::{
-    autoindex, body_filters, cache::Caches, charset, dav, errors, files, gzip_static, log_lines::shown, pages,
-    proxy, request::Request, resolve,
+    autoindex, body_filters, cache::Caches, charset, dav, errors, files, gzip_static,
+    log_lines::shown, pages, proxy, request::Request, resolve,
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
