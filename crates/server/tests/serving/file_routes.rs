@@ -330,8 +330,8 @@ fn rules_of_files_are_asked_whatever_finds_them() {
 /// Rules about links are asked for the file that a path stands for without naming it.
 #[test]
 fn rules_about_links_are_asked_for_the_file() {
-    let rules = "media = [\"mp4\", \"hls\"]\ncgi = [\"*.cgi\"]\n\
-         [site.trigger]\npages = [\"/page.html\"]\nfiles = [\"*.mp4\", \"*.cgi\", \"/d/index.html\"]\n\
+    let rules = "media = [\"mp4\", \"hls\"]\nphp = \"auto\"\ncgi = [\"*.cgi\"]\n\
+         [site.trigger]\npages = [\"/page.html\"]\nfiles = [\"*.mp4\", \"*.cgi\", \"*.php\", \"/d/index.html\"]\n\
          [site.hotlink]\nallow = [\"own\"]\nnone = false\nextensions = [\"mp4\", \"jpg\"]\n";
     for how in [
         "",
@@ -342,6 +342,7 @@ fn rules_about_links_are_asked_for_the_file() {
         dir.write("www/page.html", "page").unwrap();
         dir.write("www/d/index.html", "index").unwrap();
         dir.write("www/open/index.html", "open").unwrap();
+        dir.write("www/a.php", SCRIPT).unwrap();
         dir.write("www/x.cgi", PROGRAM).unwrap();
         fs::set_permissions(dir.join("www/x.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
         let film = dir.join("www/film.mp4");
@@ -360,7 +361,7 @@ fn rules_about_links_are_asked_for_the_file() {
             .unwrap();
         assert!(made.success());
         let text = format!(
-            "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
+            "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[php]\nprogram = \"php-cgi\"\nprocesses = 1\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
              [[site]]\nnames = [\"localhost\"]\nroot = \"{{dir}}/www\"\n{how}{rules}"
         );
         let saker = operate::native(&text).start(dir);
@@ -374,6 +375,8 @@ fn rules_about_links_are_asked_for_the_file() {
             "/d/",
             "/x.cgi",
             "/x.cgi/foo",
+            "/a.php",
+            "/a.php/foo",
         ];
         if how.contains("negotiation") {
             paths.push("/film");
@@ -383,6 +386,12 @@ fn rules_about_links_are_asked_for_the_file() {
             client.request("GET", path, &fields).unwrap().status
         };
         let good = "http://localhost/page.html";
+        // Under the rules of `.htaccess` files there is nothing below a film or a program.
+        let is_below = |path: &str| path.starts_with("/film.mp4/") || path.starts_with("/x.cgi/");
+        let opened = |path: &str| match is_below(path) && !how.is_empty() {
+            true => 404,
+            false => 200,
+        };
         for _ in 0..2 {
             assert_eq!(status("/open/", good), 200);
             for path in &paths {
@@ -392,7 +401,7 @@ fn rules_about_links_are_asked_for_the_file() {
         assert_eq!(status("/page.html", good), 200);
         for _ in 0..2 {
             for path in &paths {
-                assert_eq!(status(path, good), 200, "{path} with {how:?}");
+                assert_eq!(status(path, good), opened(path), "{path} with {how:?}");
                 if path.contains("film") {
                     let other = status(path, "http://other.test/");
                     assert_eq!(other, 403, "{path} from elsewhere with {how:?}");
