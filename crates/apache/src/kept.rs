@@ -111,23 +111,23 @@ fn of_path(state: &State) -> Option<Kept> {
         has_hinted,
     } = state;
     let has_any = any!(is_script_alias is_forwarded is_decided rewrite_ended edits_ready_heads changes_content is_error_page
-        is_ended_by_rule is_rewritten is_subrequest is_candidate is_answered is_program forbids_storing
-        has_hinted);
+        is_ended_by_rule is_rewritten is_subrequest is_candidate is_answered is_program forbids_storing has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
         kept_content keeps_content answered_as session form form_handler);
-    let is_empty = empty!(cookies content_lines output_filters negotiated);
-    (!has_any && has_none && is_empty).then(|| {
-        Some(Kept {
-            local: Arc::clone(local.as_ref()?),
-            url_local: url_local.clone(),
-            filename: filename.as_slice().into(),
-            path: path.as_slice().into(),
-            proxied: proxied.clone()?,
-            vary: vary.as_slice().into(),
-            decided_by: decided_by.clone(),
-        })
-    })?
+    (!has_any && has_none && empty!(cookies content_lines output_filters negotiated)).then(
+        || {
+            Some(Kept {
+                local: Arc::clone(local.as_ref()?),
+                url_local: url_local.clone(),
+                filename: filename.as_slice().into(),
+                path: path.as_slice().into(),
+                proxied: proxied.clone()?,
+                vary: vary.as_slice().into(),
+                decided_by: decided_by.clone(),
+            })
+        },
+    )?
 }
 
 impl KeptRules for Kept {

@@ -73,13 +73,11 @@ pub fn negotiate(
         .position(|(_, inner)| inner.routing.handler.as_deref() == Some("type-map"))
     {
         // It says what the variants are, and the other files are none: its handler goes on.
-        let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
         let inner = tried.swap_remove(at).1;
         if let Some(decided) = own_route(exchange, watcher, &inner.path) {
             return Some(decided);
         }
-        adopt(exchange, inner);
-        state(exchange).is_subrequest = is_subrequest;
+        go_on_as(exchange, inner);
         exchange.trace("fixups", None, || "negotiated by a type map".into());
         return Some(Verdict::Pass);
     }
@@ -94,9 +92,7 @@ pub fn negotiate(
                     return Some(decided);
                 }
                 let path_info = std::mem::take(&mut exchange.routing.path_info);
-                let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
-                adopt(exchange, inner);
-                state(exchange).is_subrequest = is_subrequest;
+                go_on_as(exchange, inner);
                 exchange.routing.path_info = path_info;
                 exchange.trace("fixups", None, || {
                     format!("negotiated: {}", String::from_utf8_lossy(&variant.name))
@@ -106,6 +102,12 @@ pub fn negotiate(
             }
         },
     )
+}
+
+fn go_on_as(exchange: &mut Exchange, inner: Box<Exchange>) {
+    let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
+    adopt(exchange, inner);
+    state(exchange).is_subrequest = is_subrequest;
 }
 
 /// Leads the request to the route of a variant, if that is another one in a native site, so that all
