@@ -59,27 +59,27 @@ pub fn kept(exchange: &Exchange, host: &Host) -> Option<Rc<dyn KeptRules>> {
 /// left, whose requests leave no decision.
 fn of_path(state: &State) -> Option<Kept> {
     let State {
-        local,
-        url_local,
+        local: _,
+        url_local: _,
         base,
-        filename,
+        filename: _,
         kind,
-        path,
+        path: _,
         query,
         led_from,
         context,
         home_of,
         is_script_alias,
         translated,
-        proxied,
+        proxied: _,
         is_forwarded,
         is_decided,
         rewrite_ended,
         forced_handler,
         forced_type,
         cookies,
-        vary,
-        decided_by,
+        vary: _,
+        decided_by: _,
         authentication_info,
         received,
         edits_ready_heads,
@@ -115,19 +115,20 @@ fn of_path(state: &State) -> Option<Kept> {
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
         kept_content keeps_content answered_as session form form_handler);
-    (!has_any && has_none && empty!(cookies content_lines output_filters negotiated)).then(
-        || {
-            Some(Kept {
-                local: Arc::clone(local.as_ref()?),
-                url_local: url_local.clone(),
-                filename: filename.as_slice().into(),
-                path: path.as_slice().into(),
-                proxied: proxied.clone()?,
-                vary: vary.as_slice().into(),
-                decided_by: decided_by.clone(),
-            })
-        },
-    )?
+    let is_empty = empty!(cookies content_lines output_filters negotiated);
+    (!has_any && has_none && is_empty).then(|| kept(state))?
+}
+
+fn kept(state: &State) -> Option<Kept> {
+    Some(Kept {
+        local: Arc::clone(state.local.as_ref()?),
+        url_local: state.url_local.clone(),
+        filename: state.filename.as_slice().into(),
+        path: state.path.as_slice().into(),
+        proxied: state.proxied.clone()?,
+        vary: state.vary.as_slice().into(),
+        decided_by: state.decided_by.clone(),
+    })
 }
 
 impl KeptRules for Kept {
