@@ -116,10 +116,10 @@ fn of_path(state: &State) -> Option<Kept> {
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
         kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies content_lines output_filters negotiated);
-    (!has_any && has_none && is_empty).then(|| kept(state))?
+    (!has_any && has_none && is_empty).then(|| parts_of(state))?
 }
 
-fn kept(state: &State) -> Option<Kept> {
+fn parts_of(state: &State) -> Option<Kept> {
     Some(Kept {
         local: Arc::clone(state.local.as_ref()?),
         url_local: state.url_local.clone(),
