@@ -16,7 +16,7 @@ use saker_ap_expr::{Predicate, TextPredicate};
 use saker_config::model::{Links, Referrers, Refusal, SignedUrls, Trigger};
 use saker_http::Status;
 use saker_ipset::ClientNetwork;
-use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, request_conditions};
+use saker_pipeline::{Exchange, Mapped, Response, Rules, Verdict, file_routes, request_conditions};
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 /// The first rule that refuses decides.
@@ -43,7 +43,9 @@ fn referrer(exchange: &mut Exchange, rule: &Arc<Referrers>) -> Verdict {
         matches!(&rule.refusal, Refusal::Instead(path) if path.as_bytes() == exchange.path);
     // What replaces a refused answer is shown, whatever rule its own path is under.
     let is_replaced = known(exchange).is_some_and(|context| context.by_referrer);
-    if stands_in || is_replaced || !hotlink::applies(rule, &exchange.path) {
+    let applies = hotlink::applies(rule, &exchange.path)
+        || file_routes::file_of_path(exchange).is_some_and(|file| hotlink::applies(rule, file));
+    if stands_in || is_replaced || !applies {
         return Verdict::Pass;
     }
     let allowed = AllowedReferrer {
@@ -122,11 +124,14 @@ fn open(exchange: &mut Exchange, rule: &SignedUrls, rest: Option<Vec<u8>>) {
 
 fn triggered(exchange: &mut Exchange, abuse: &Abuse, rule: &Trigger) -> Verdict {
     // A pattern that is given up makes no page of it, but a file that needs one.
-    let is = |patterns: &[saker_config::model::PathPattern], given_up: bool| {
+    let is = |path: &[u8], patterns: &[saker_config::model::PathPattern], given_up: bool| {
         let mut patterns = patterns.iter();
-        patterns.any(|pattern| pattern.is_match(&exchange.path).unwrap_or(given_up))
+        patterns.any(|pattern| pattern.is_match(path).unwrap_or(given_up))
     };
-    let (is_page, is_file) = (is(&rule.pages, false), is(&rule.files, true));
+    let is_page = is(&exchange.path, &rule.pages, false);
+    // A path may stand for a file that it does not name.
+    let is_file = is(&exchange.path, &rule.files, true)
+        || file_routes::file_of_path(exchange).is_some_and(|file| is(file, &rule.files, true));
     if !is_page && !is_file {
         return Verdict::Pass;
     }

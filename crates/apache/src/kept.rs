@@ -59,27 +59,27 @@ pub fn kept(exchange: &Exchange, host: &Host) -> Option<Rc<dyn KeptRules>> {
 /// left, whose requests leave no decision.
 fn of_path(state: &State) -> Option<Kept> {
     let State {
-        local,
-        url_local,
+        local: _,
+        url_local: _,
         base,
-        filename,
+        filename: _,
         kind,
-        path,
+        path: _,
         query,
         led_from,
         context,
         home_of,
         is_script_alias,
         translated,
-        proxied,
+        proxied: _,
         is_forwarded,
         is_decided,
         rewrite_ended,
         forced_handler,
         forced_type,
         cookies,
-        vary,
-        decided_by,
+        vary: _,
+        decided_by: _,
         authentication_info,
         received,
         edits_ready_heads,
@@ -94,6 +94,7 @@ fn of_path(state: &State) -> Option<Kept> {
         rewritten_as,
         looked_at_from,
         is_subrequest,
+        is_candidate,
         is_answered,
         page,
         looked_up_file,
@@ -110,22 +111,24 @@ fn of_path(state: &State) -> Option<Kept> {
         has_hinted,
     } = state;
     let has_any = any!(is_script_alias is_forwarded is_decided rewrite_ended edits_ready_heads changes_content is_error_page
-        is_ended_by_rule is_rewritten is_subrequest is_answered is_program forbids_storing has_hinted);
+        is_ended_by_rule is_rewritten is_subrequest is_candidate is_answered is_program forbids_storing has_hinted);
     let has_none = none!(base kind query led_from context home_of translated forced_handler forced_type
         authentication_info received rewritten_as looked_at_from page looked_up_file asked listing
         kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies content_lines output_filters negotiated);
-    (!has_any && has_none && is_empty).then(|| {
-        Some(Kept {
-            local: Arc::clone(local.as_ref()?),
-            url_local: url_local.clone(),
-            filename: filename.as_slice().into(),
-            path: path.as_slice().into(),
-            proxied: proxied.clone()?,
-            vary: vary.as_slice().into(),
-            decided_by: decided_by.clone(),
-        })
-    })?
+    (!has_any && has_none && is_empty).then(|| parts_of(state))?
+}
+
+fn parts_of(state: &State) -> Option<Kept> {
+    Some(Kept {
+        local: Arc::clone(state.local.as_ref()?),
+        url_local: state.url_local.clone(),
+        filename: state.filename.as_slice().into(),
+        path: state.path.as_slice().into(),
+        proxied: state.proxied.clone()?,
+        vary: state.vary.as_slice().into(),
+        decided_by: state.decided_by.clone(),
+    })
 }
 
 impl KeptRules for Kept {
@@ -263,6 +266,7 @@ fn is_of_program(state: &State) -> bool {
         rewritten_as: _,
         looked_at_from,
         is_subrequest,
+        is_candidate,
         is_answered,
         page,
         looked_up_file,
@@ -279,7 +283,7 @@ fn is_of_program(state: &State) -> bool {
         has_hinted,
     } = state;
     let has_any = any!(is_forwarded is_decided edits_ready_heads is_error_page is_ended_by_rule is_subrequest
-        is_answered is_program forbids_storing has_hinted);
+        is_candidate is_answered is_program forbids_storing has_hinted);
     let has_none = none!(base translated proxied authentication_info received looked_at_from page
         looked_up_file asked listing kept_content keeps_content answered_as session form form_handler);
     let is_empty = empty!(cookies negotiated);

@@ -22,7 +22,10 @@ use saker_apache_model::{
 use saker_apache_syntax::options::MULTI_VIEWS;
 use saker_files::{EntryChoice, Kind, Watcher, read_directory, resolve};
 use saker_http::{Method, Status};
-use saker_pipeline::{Exchange, Inner, Response};
+use saker_pipeline::{
+    Exchange, Inner, Response,
+    file_routes::{self, OwnRoute},
+};
 use std::path::Path;
 
 /// Entries of the folder that are looked at.
@@ -70,9 +73,11 @@ pub fn negotiate(
         .position(|(_, inner)| inner.routing.handler.as_deref() == Some("type-map"))
     {
         // It says what the variants are, and the other files are none: its handler goes on.
-        let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
-        adopt(exchange, tried.swap_remove(at).1);
-        state(exchange).is_subrequest = is_subrequest;
+        let inner = tried.swap_remove(at).1;
+        if let Some(decided) = own_route(exchange, watcher, &inner.path) {
+            return Some(decided);
+        }
+        go_on_as(exchange, inner);
         exchange.trace("fixups", None, || "negotiated by a type map".into());
         return Some(Verdict::Pass);
     }
@@ -82,10 +87,12 @@ pub fn negotiate(
             Choice::None => Verdict::Answer(not_acceptable(&variants)),
             Choice::Variant(at) => {
                 let (variant, inner) = tried.swap_remove(at);
+                if let Some(decided) = own_route(exchange, watcher, &inner.path) {
+                    state(exchange).negotiated = lines(exchange, variant, vary(&variants));
+                    return Some(decided);
+                }
                 let path_info = std::mem::take(&mut exchange.routing.path_info);
-                let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
-                adopt(exchange, inner);
-                state(exchange).is_subrequest = is_subrequest;
+                go_on_as(exchange, inner);
                 exchange.routing.path_info = path_info;
                 exchange.trace("fixups", None, || {
                     format!("negotiated: {}", String::from_utf8_lossy(&variant.name))
@@ -95,6 +102,30 @@ pub fn negotiate(
             }
         },
     )
+}
+
+fn go_on_as(exchange: &mut Exchange, inner: Box<Exchange>) {
+    let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
+    adopt(exchange, inner);
+    state(exchange).is_subrequest = is_subrequest;
+}
+
+/// Leads the request to the route of a variant, if that is another one in a native site, so that all
+/// its rules are asked, or has the rules about links asked for the variant. `None`: it may be taken.
+fn own_route(exchange: &mut Exchange, watcher: &Watcher, file: &[u8]) -> Option<Verdict> {
+    if peek(exchange).is_some_and(|own| own.is_subrequest) {
+        return None;
+    }
+    let path_info = exchange.routing.path_info.clone();
+    match file_routes::follow_path(exchange, watcher, file) {
+        Ok(true) => exchange.path.extend_from_slice(&path_info),
+        Ok(false) if file_routes::ask_links(exchange, file) => {}
+        Ok(false) => return None,
+        Err(refused) => return Some(Verdict::Answer(refused)),
+    }
+    // It is the request itself: its variables keep their names.
+    state(exchange).path.clear();
+    Some(Verdict::Restart)
 }
 
 /// Returns whether all extensions of a file that the name leaves out are known.
@@ -200,7 +231,21 @@ fn tried(
         [before, candidate.as_slice()].concat(),
         Inner::Lookup,
     )?;
+    let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
+    match file_routes::own_route(exchange, rules.watcher(), &inner.path) {
+        Ok(OwnRoute::None) => {}
+        // If it is chosen, all phases begin again under its route.
+        Ok(OwnRoute::Other) if !is_subrequest => state(&mut inner).base = None,
+        Ok(OwnRoute::Other) => {}
+        // It is not for clients.
+        Ok(OwnRoute::Internal) | Err(_) => return None,
+    }
+    state(&mut inner).is_candidate = true;
+    let path = inner.path.clone();
     if !matches!(run_phases(rules, &mut inner), Verdict::Pass) {
+        return None;
+    }
+    if inner.path != path {
         return None;
     }
     let own = peek(&inner).filter(|own| own.kind == Some(Kind::File))?;

@@ -258,10 +258,12 @@ impl ApacheRules {
             return Some(Arc::clone(&exchange.routing.settings));
         }
         let own = (self.native_settings)(exchange)?;
+        let is_candidate = state(exchange).is_candidate;
+        let is_open = |outer: &Arc<Settings>| {
+            has_same_access(outer, &own) && (!is_candidate || has_same_clients(outer, &own))
+        };
         let outer = state(exchange).base.as_ref();
-        outer
-            .is_none_or(|outer| has_same_access(outer, &own))
-            .then_some(own)
+        outer.is_none_or(is_open).then_some(own)
     }
 
     /// Variables that follow from the server's configuration, the client and the head.
@@ -305,20 +307,36 @@ impl ApacheRules {
     }
 }
 
+fn is_same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
+/// True if another path has no rules about clients and requests that have not been asked for the
+/// first one: what takes the place of the request must not pass them.
+fn has_same_clients(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
+    fn is_as_open<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+        other.is_none() || is_same(one, other)
+    }
+    Arc::ptr_eq(one, other)
+        || one.throttle == other.throttle
+            && is_as_open(&one.visitors.challenge, &other.visitors.challenge)
+            && is_as_open(&one.visitors.logins, &other.visitors.logins)
+            && is_as_open(&one.visitors.robots, &other.visitors.robots)
+            && is_as_open(&one.modsecurity, &other.modsecurity)
+}
+
 /// True if the same native rules decide about access to two paths.
 fn has_same_access(one: &Arc<Settings>, other: &Arc<Settings>) -> bool {
-    fn is_same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
-        match (one, other) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        }
-    }
     Arc::ptr_eq(one, other)
         || one.auth == other.auth
             && one.authorize == other.authorize
             && one.guard == other.guard
             && is_same(&one.links.signed, &other.links.signed)
             && is_same(&one.links.referrers, &other.links.referrers)
+            && (other.links.trigger.is_none() || is_same(&one.links.trigger, &other.links.trigger))
 }
 
 /// Clears what an earlier round found out about another path. Returns whether it is a subrequest.

@@ -97,6 +97,8 @@ pub struct State {
     pub looked_at_from: Option<Box<[u8]>>,
     /// Inside a look-ahead, or at an index file that is tried.
     pub is_subrequest: bool,
+    /// An index file or a variant that is tried, to take the place of the request.
+    pub is_candidate: bool,
     /// A request of a page's, which goes as far as its content.
     pub is_answered: bool,
     /// State that the including page shares with it; not with what rules make of it, as in Apache.
@@ -166,6 +168,7 @@ impl State {
             rewritten_as: None,
             looked_at_from: None,
             is_subrequest: false,
+            is_candidate: false,
             is_answered: false,
             page: None,
             looked_up_file: None,
@@ -196,6 +199,7 @@ impl State {
             vary: self.vary,
             decided_by: self.decided_by,
             is_subrequest: self.is_subrequest,
+            is_candidate: self.is_candidate,
             received: self.received,
             is_error_page: self.is_error_page,
             looked_at_from: self.looked_at_from,

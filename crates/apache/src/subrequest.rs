@@ -92,6 +92,7 @@ pub fn nested(exchange: &Exchange, path: Vec<u8>) -> Box<Exchange> {
     let own = peek(exchange);
     let inherited = state(&mut inner);
     inherited.is_subrequest = true;
+    inherited.is_candidate = own.is_some_and(|state| state.is_candidate);
     inherited.base = own.and_then(|state| state.base.clone());
     inherited.session = own.and_then(|state| state.session.clone());
     inherited.rewrite_ended = own.is_some_and(|state| state.rewrite_ended);
@@ -128,7 +129,7 @@ pub fn adopt(exchange: &mut Exchange, inner: Box<Exchange>) {
         adopted.is_answered,
         adopted.is_program,
     ) = (own.is_subrequest, own.is_answered, own.is_program);
-    adopted.page = own.page;
+    (adopted.page, adopted.is_candidate) = (own.page, own.is_candidate);
     let cookies = std::mem::replace(&mut adopted.cookies, own.cookies);
     add_cookies(exchange, cookies);
 }

@@ -49,10 +49,11 @@ pub fn run(operation: &Operation, transfer: &Transfer, cancel: &Cancel) -> Outco
     if let Some(refused) = check_locks(operation, transfer)? {
         return Ok(refused);
     }
-    if transfer.is_move {
-        operation.check_removal(source, cancel)?;
+    // A copy without its protected files would be open where these close something.
+    if transfer.is_move || transfer.is_deep {
+        operation.check_protected(source, cancel)?;
     }
-    operation.check_removal(destination, cancel)?;
+    operation.check_protected(destination, cancel)?;
     let mut failures = Failures::new();
     let is_new = destination.found.is_none();
     if !is_new && !clear(transfer, found, (parent, name), cancel, &mut failures)? {

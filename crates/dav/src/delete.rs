@@ -39,7 +39,7 @@ pub fn run(operation: &Operation, resource: &Resource, cancel: &Cancel) -> Outco
     if let Some(refused) = check_tree(operation, resource, &locks)? {
         return Ok(refused);
     }
-    operation.check_removal(resource, cancel)?;
+    operation.check_protected(resource, cancel)?;
     let mut failures = Failures::new();
     let is_gone = match resource.own_tree() {
         Some(_) => tree::remove(parent, name, &resource.url, cancel, &mut failures),

@@ -166,11 +166,11 @@ impl Operation {
         }
     }
 
-    /// Refuses the removal of a collection that has such names in it.
+    /// Refuses that a collection which has such names in it is removed, or copied without them.
     ///
     /// # Errors
     /// 403; those of reading the collection.
-    pub fn check_removal(&self, resource: &Resource, cancel: &Cancel) -> Result<(), Failure> {
+    pub fn check_protected(&self, resource: &Resource, cancel: &Cancel) -> Result<(), Failure> {
         let Some(directory) = resource.own_tree() else {
             return Ok(());
         };

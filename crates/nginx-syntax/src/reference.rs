@@ -155,7 +155,8 @@ unless `*_ignore_headers` says so. `$upstream_cache_status` has nginx's words. W
 ## Content
 
 - `sub_filter`, `ssi`, and `add_before_body` leave content that is encoded as it is; `gunzip` decodes
-  it before. Conditions of SSI may be nested. Includes are asked for one after the other.
+  it before. Conditions of SSI may be nested; of one that can't be
+  evaluated, no branch is sent. Includes are asked for one after the other.
 - Copies of `mirror` have at most 1 MiB of content; requests with more are copied without it.
 - `slice` asks for one part after the other. A part of another version than the first breaks the
   response off.

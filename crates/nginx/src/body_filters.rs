@@ -23,7 +23,7 @@ use saker_content_filters::{
     transform_response,
 };
 use saker_http::Status;
-use saker_nginx_model::{Text, modules::filters::Types};
+use saker_nginx_model::{Text, conf::LocationConf, modules::filters::Types};
 use saker_pipeline::{Body, BodyError, BodyStream, Exchange, Filter, LocalFuture, Response};
 use std::sync::Arc;
 
@@ -62,6 +62,16 @@ impl Filter for BodyFilter {
 fn changes(state: &State) -> bool {
     let conf = &state.location.conf.filters;
     conf.changes_content() || conf.gunzip == Some(true) || charset::is_set(&state.location.conf)
+}
+
+/// Returns true if filters of a location make other content of files of a type.
+pub fn changes_type(conf: &LocationConf, content_type: &str) -> bool {
+    let media_type = media_type(content_type.as_bytes());
+    let filters = &conf.filters;
+    filters.has_additions() && is_for(&filters.addition_types, &media_type)
+        || filters.substitutions.is_some() && is_for(&filters.sub_types, &media_type)
+        || filters.ssi == Some(true) && is_for(&filters.ssi_types, &media_type)
+        || charset::converts(conf) && conf.compression.has_charset(&media_type)
 }
 
 /// The changes of a response.

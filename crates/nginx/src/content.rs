@@ -5,8 +5,8 @@
 //! Out of scope: reading files (`static-files`), upstreams (`proxy`).
 
 use crate::{
-    autoindex, cache::Caches, charset, dav, errors, files, gzip_static, log_lines::shown, pages,
-    proxy, request::Request, resolve,
+    autoindex, body_filters, cache::Caches, charset, dav, errors, files, gzip_static,
+    log_lines::shown, pages, proxy, request::Request, resolve,
 };
 use saker_files::{Kind, ResolveError};
 use saker_http::{Method, Status};
@@ -52,13 +52,19 @@ pub fn content(request: &mut Request<'_>, caches: &Caches) -> Content {
     if request.state.has_failed {
         return answer(Status::INTERNAL_SERVER_ERROR);
     }
-    if location.conf.filters.changes_content() || charset::converts(&location.conf) {
-        without_ranges(request);
+    let changes_content =
+        location.conf.filters.changes_content() || charset::converts(&location.conf);
+    if changes_content {
+        request.depends_on_request();
     }
     if location.conf.handlers.stub_status == Some(true) {
         return counts(request);
     }
     if location.conf.upstreams.pass.is_some() {
+        if changes_content {
+            // Its type is not known yet.
+            without_ranges(request);
+        }
         return match resolve::wanted(request) {
             Ok(None) => proxy::forward(request, caches).into(),
             Ok(Some(names)) => Content::Names(names),
@@ -220,6 +226,10 @@ fn serve_files(request: &mut Request<'_>) -> Content {
         Ok(found) if found.kind == Kind::File && is_post => answer(Status::METHOD_NOT_ALLOWED),
         Ok(found) if found.kind == Kind::File => {
             files::settle_type(request, &path, &mapped.relative);
+            let media_type = files::media_type(request, &path);
+            if body_filters::changes_type(&request.state.location.conf, &media_type) {
+                without_ranges(request);
+            }
             request.exchange.routing.mapped = Some(mapped);
             Verdict::Pass.into()
         }

@@ -5,7 +5,7 @@
 //! file; nginx serves the parent directory then.
 
 use crate::request::Request;
-use saker_config::model::Settings;
+use saker_config::model::{Files, Settings};
 use saker_nginx_model::{
     Text,
     modules::{core::Root, upstream_conf::Gateway},
@@ -92,17 +92,27 @@ fn checked(mut mapped: Mapped) -> Option<Mapped> {
 /// Gives a file whose name ends in another way than the path the type of the path's ending, as nginx
 /// does: an alias may lead from any path to any file.
 pub fn settle_type(request: &mut Request<'_>, path: &[u8], relative: &[u8]) {
-    let wanted = ending(path);
-    if wanted == ending(relative) {
+    if ending(path) == ending(relative) {
         return;
     }
-    let files = &request.exchange.routing.settings.files;
-    let wanted = wanted.map(|ending| String::from_utf8_lossy(ending).to_ascii_lowercase());
-    let own = wanted.and_then(|ending| files.types.get(&ending));
-    let media_type = own.unwrap_or(&files.default_type).clone();
+    let media_type = by_ending(&request.exchange.routing.settings.files, path).to_owned();
     let mut settings = Settings::clone(&request.exchange.routing.settings);
     settings.files.whole_type = Some(media_type);
     request.exchange.routing.settings = Arc::new(settings);
+}
+
+/// The media type of a file that is asked for by a path.
+pub fn media_type(request: &Request<'_>, path: &[u8]) -> String {
+    let files = &request.exchange.routing.settings.files;
+    let whole = files.whole_type.as_deref();
+    whole.unwrap_or_else(|| by_ending(files, path)).to_owned()
+}
+
+fn by_ending<'f>(files: &'f Files, path: &[u8]) -> &'f str {
+    let wanted = ending(path);
+    let wanted = wanted.map(|ending| String::from_utf8_lossy(ending).to_ascii_lowercase());
+    let own = wanted.and_then(|ending| files.types.get(&ending));
+    own.unwrap_or(&files.default_type)
 }
 
 /// The text behind the last dot of a path's last segment, which does not begin with it.

@@ -84,7 +84,7 @@ pub fn follow_index(
     watcher: &Watcher,
     name: &[u8],
 ) -> Result<bool, Response> {
-    if exchange.routing.site.routes.is_empty() {
+    if exchange.routing.site.routes.is_empty() && !has_rules_of_links(exchange) {
         return Ok(false);
     }
     let slash: &[u8] = match exchange.path.ends_with(b"/") {
@@ -92,13 +92,101 @@ pub fn follow_index(
         false => b"/",
     };
     let file = [&exchange.path, slash, name].concat();
-    let Some(route) = route_of_file(exchange, watcher, &file)? else {
+    Ok(follow_path(exchange, watcher, &file)? || ask_links(exchange, &file))
+}
+
+/// Leads the request to a file that its path stands for, by the file's own path, if another route is
+/// that file's. Returns true if so; the phases must restart.
+/// # Errors
+/// The answer to a request whose route could not be determined.
+pub fn follow_path(
+    exchange: &mut Exchange,
+    watcher: &Watcher,
+    file: &[u8],
+) -> Result<bool, Response> {
+    if exchange.routing.site.routes.is_empty() {
+        return Ok(false);
+    }
+    let Some(route) = route_of_file(exchange, watcher, file)? else {
         return Ok(false);
     };
-    trace(exchange, &file, route);
-    exchange.path = file;
+    trace(exchange, file, route);
+    exchange.path = file.to_vec();
     begin_with(exchange, route);
     Ok(true)
+}
+
+/// The relation of a file's own route to the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnRoute {
+    /// It has none, or the request is under it.
+    None,
+    Other,
+    /// Another one, which is not for clients.
+    Internal,
+}
+
+/// Returns whether the file with a path is under another route than the request.
+/// # Errors
+/// The answer to a request whose route could not be determined.
+pub fn own_route(
+    exchange: &mut Exchange,
+    watcher: &Watcher,
+    file: &[u8],
+) -> Result<OwnRoute, Response> {
+    if exchange.routing.site.routes.is_empty() {
+        return Ok(OwnRoute::None);
+    }
+    Ok(match route_of_file(exchange, watcher, file)? {
+        None => OwnRoute::None,
+        Some(route) if is_closed(exchange, route) => OwnRoute::Internal,
+        Some(_) => OwnRoute::Other,
+    })
+}
+
+/// Returns true if a route is for internal redirects alone, and the request has had none.
+fn is_closed(exchange: &Exchange, route: usize) -> bool {
+    let routing = &exchange.routing;
+    let route = routing.site.routes.get(route);
+    route.is_some_and(|route| route.is_internal) && routing.redirects == routing.redirects_in_place
+}
+
+/// A file that a path stands for without naming it: rules about links are asked for both.
+struct FileOfPath {
+    path: Vec<u8>,
+    file: Vec<u8>,
+}
+
+/// Returns the path of the file that the request's path stands for, where that has been found out.
+pub fn file_of_path(exchange: &Exchange) -> Option<&[u8]> {
+    let known = exchange.extensions.get::<FileOfPath>()?;
+    (known.path == exchange.path).then_some(&known.file)
+}
+
+/// Has the rules about links asked for a file that the request's path stands for, too; they have
+/// seen the path alone. Returns true if they have not been asked for it yet; the phases must restart.
+pub fn ask_links(exchange: &mut Exchange, file: &[u8]) -> bool {
+    if !has_rules_of_links(exchange)
+        || exchange.upstream.internal_redirect.is_some()
+        || exchange.path == file
+        || file_of_path(exchange) == Some(file)
+    {
+        return false;
+    }
+    let (path, file) = (exchange.path.clone(), file.to_vec());
+    exchange.extensions.insert(FileOfPath { path, file });
+    exchange.cache.kept_decision = None;
+    let routing = &mut exchange.routing;
+    routing.named_route = routing.route;
+    routing.mapped = None;
+    routing.path_info.clear();
+    routing.redirects_in_place = routing.redirects_in_place.saturating_add(1);
+    true
+}
+
+fn has_rules_of_links(exchange: &Exchange) -> bool {
+    let links = &exchange.routing.settings.links;
+    links.trigger.is_some() || links.referrers.is_some()
 }
 
 /// Leads the request to the route of the file in front of the last bytes of its path, if that is
@@ -110,22 +198,21 @@ pub fn follow_file(
     watcher: &Watcher,
     bytes_behind: usize,
 ) -> Result<bool, Response> {
-    if exchange.routing.site.routes.is_empty() || bytes_behind == 0 {
+    let has_routes = !exchange.routing.site.routes.is_empty();
+    if bytes_behind == 0 || !has_routes && !has_rules_of_links(exchange) {
         return Ok(false);
     }
     let end = exchange.path.len().saturating_sub(bytes_behind);
     let file = exchange.path.get(..end).unwrap_or_default().to_vec();
-    let Some(route) = route_of_file(exchange, watcher, &file)? else {
-        return Ok(false);
+    let own = match has_routes {
+        true => route_of_file(exchange, watcher, &file)?,
+        false => None,
+    };
+    let Some(route) = own else {
+        return Ok(ask_links(exchange, &file));
     };
     trace(exchange, &file, route);
-    let routing = &exchange.routing;
-    let is_internal = routing
-        .site
-        .routes
-        .get(route)
-        .is_some_and(|route| route.is_internal);
-    if is_internal && routing.redirects == routing.redirects_in_place {
+    if is_closed(exchange, route) {
         return Err(Response::new(Status::NOT_FOUND));
     }
     begin_with(exchange, route);

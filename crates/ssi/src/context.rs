@@ -45,6 +45,9 @@ pub trait SsiContext {
     /// Charges work to the page's budget, as much as examining this many bytes.
     fn look_at(&mut self, _bytes: usize) {}
 
+    /// Uses the page's budget up.
+    fn give_up(&mut self) {}
+
     /// Returns true if the page's budget is used up: it is abandoned.
     fn is_exhausted(&self) -> bool {
         false

@@ -380,7 +380,12 @@ impl Judge<'_> {
                 self.matched.0.set(subject, spans);
                 true
             }
-            _ => {
+            // Neither answer would be right: the page ends.
+            Err(_) => {
+                self.context.give_up();
+                false
+            }
+            Ok(None) => {
                 self.matched.0.clear();
                 false
             }

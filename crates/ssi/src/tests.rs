@@ -7,6 +7,7 @@ use proptest::prelude::*;
 struct Table {
     variables: Variables,
     complaints: Vec<String>,
+    has_given_up: bool,
 }
 
 impl SsiContext for Table {
@@ -37,6 +38,14 @@ impl SsiContext for Table {
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
         path == b"/open"
+    }
+
+    fn give_up(&mut self) {
+        self.has_given_up = true;
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.has_given_up
     }
 
     fn complain(&mut self, fault: String) {
@@ -435,6 +444,29 @@ fn a_long_chain_of_the_old_language_is_flat() {
         (judged("&&"), judged("||")),
         ("y".to_owned(), "y".to_owned())
     );
+}
+
+/// A pattern that takes too many steps has no answer, and neither has its negation.
+#[test]
+fn a_pattern_that_is_given_up_ends_the_page() {
+    for compare in ["=", "!="] {
+        let (mut context, mut page) = (
+            Table::default(),
+            Page::new(Settings {
+                legacy_expressions: true,
+                ..settings()
+            }),
+        );
+        let subject = format!("{}!ab", "a".repeat(40));
+        context.variables.set(b"a", subject.as_bytes());
+        page.push(
+            format!("<!--#if expr=\"$a {compare} /(a|a?)+b$/\" -->y<!--#else -->n<!--#endif -->")
+                .as_bytes(),
+        );
+        page.end();
+        assert_eq!(page.step(&mut context), Step::End, "{compare}");
+        assert!(context.is_exhausted());
+    }
 }
 
 /// A page that has cost too much is not gone on with.

@@ -31,8 +31,19 @@ impl ContentFilter for Substitute {
         catalog::SUBSTITUTE.stage
     }
 
+    /// Those of a native site are as old as its configuration, which changes them without the file;
+    /// Apache's keep the file's, as mod_substitute does.
+    fn keeps_validators(&self, exchange: &mut Exchange, _: &Watcher, _: &DirConfig) -> bool {
+        !is_native(exchange)
+    }
+
     fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
         let settings = &passage.local.substitute;
+        if is_native(passage.exchange) {
+            let fields = passage.response.fields_mut();
+            fields.remove("ETag");
+            fields.remove("Last-Modified");
+        }
         substitute::apply(
             passage.response,
             &settings.rules,
@@ -41,6 +52,10 @@ impl ContentFilter for Substitute {
         );
         Box::pin(ready(Ok(())))
     }
+}
+
+fn is_native(exchange: &Exchange) -> bool {
+    peek(exchange).is_some_and(|state| state.base.is_some())
 }
 
 /// mod_sed.

@@ -115,6 +115,10 @@ impl SsiContext for PageWorld<'_> {
         self.origin.exchange.budget().work().look_at(bytes);
     }
 
+    fn give_up(&mut self) {
+        self.origin.exchange.budget().work().give_up();
+    }
+
     fn is_exhausted(&self) -> bool {
         self.origin.exchange.budget().exceeded().is_some()
     }

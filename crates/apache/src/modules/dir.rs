@@ -11,9 +11,13 @@ use crate::{
     worker::ApacheRules,
 };
 use saker_apache_model::{dir_config::DirConfig, host::Host, modules::alias::Redirected};
-use saker_files::Kind;
+use saker_files::{Kind, LinkPolicy, ResolveError, cached_stat};
 use saker_http::{Method, Status, path::normalize_with};
-use saker_pipeline::{Exchange, Inner, Response};
+use saker_pipeline::{
+    Exchange, Inner, Response,
+    file_routes::{self, OwnRoute},
+};
+use std::path::Path;
 
 /// mod_dir: the slash behind a folder, its index file, and what answers for what is not there.
 pub fn folder(
@@ -162,9 +166,13 @@ fn index(
         None => [exchange.path.as_slice(), name.as_bytes()].concat(),
     };
     let path = without_detours(path, host);
+    if let Some(decided) = own_route(rules, exchange, host, local, (&path, query)) {
+        return decided;
+    }
     let Some(mut inner) = subrequest(exchange, path.clone(), Inner::Lookup) else {
         return Verdict::Answer(Response::new(Status::INTERNAL_SERVER_ERROR));
     };
+    state(&mut inner).is_candidate = true;
     if let Some(query) = query {
         add_query(&mut inner, query);
     }
@@ -200,20 +208,79 @@ fn index(
         }
         _ => return Verdict::Pass,
     }
-    if let Some(Some(status)) = local.dir.index_redirect {
-        let location = saker_ap_expr::escape_uri(&path);
-        return redirect(
-            exchange,
-            host,
-            Redirected {
-                status,
-                location: Some(location),
-                is_relative: false,
-            },
-        );
+    if let Some(redirected) = index_redirect(exchange, host, local, &path) {
+        return redirected;
+    }
+    let is_main = !peek(exchange).is_some_and(|own| own.is_subrequest);
+    if is_main && file_routes::ask_links(exchange, &inner.path) {
+        state(exchange).path.clear();
+        return Verdict::Restart;
     }
     adopt(exchange, inner);
     Verdict::Pass
+}
+
+/// DirectoryIndexRedirect.
+fn index_redirect(
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &DirConfig,
+    path: &[u8],
+) -> Option<Verdict> {
+    let status = local.dir.index_redirect.flatten()?;
+    let redirected = Redirected {
+        status,
+        location: Some(saker_ap_expr::escape_uri(path)),
+        is_relative: false,
+    };
+    Some(redirect(exchange, host, redirected))
+}
+
+/// An index file that has a route of its own in a native site: all phases begin again under that one.
+/// `None`: there is no such route, or it is for a request inside of another, which is not led away.
+fn own_route(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &DirConfig,
+    (path, query): (&[u8], Option<&str>),
+) -> Option<Verdict> {
+    let watcher = rules.watcher();
+    match file_routes::own_route(exchange, watcher, path) {
+        Ok(OwnRoute::None) => return None,
+        Ok(OwnRoute::Other | OwnRoute::Internal) => {}
+        Err(refused) => return Some(Verdict::Answer(refused)),
+    }
+    let own = peek(exchange)?;
+    let is_subrequest = own.is_subrequest;
+    let folder = own.filename.strip_suffix(b"/").unwrap_or(&own.filename);
+    let name = path.strip_prefix(exchange.path.as_slice())?;
+    let file = [folder.strip_prefix(b"/").unwrap_or(folder), b"/", name].concat();
+    let tokens = &mut exchange.cache.change_tokens;
+    let root = Path::new("/");
+    match cached_stat(watcher, root, &file, LinkPolicy::Follow, tokens) {
+        Ok(found) if found.kind == Kind::Directory => return Some(Verdict::Pass),
+        // What is not there is no index file.
+        Err(ResolveError::NotFound | ResolveError::LinkDangling) => return Some(Verdict::Pass),
+        Ok(_) | Err(_) => {}
+    }
+    if is_subrequest {
+        return None;
+    }
+    if let Some(redirected) = index_redirect(exchange, host, local, path) {
+        return Some(redirected);
+    }
+    match file_routes::follow_path(exchange, watcher, path) {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(refused) => return Some(Verdict::Answer(refused)),
+    }
+    if let Some(query) = query {
+        add_query(exchange, query);
+    }
+    // It is the request itself: its variables keep their names.
+    state(exchange).path.clear();
+    Some(Verdict::Restart)
 }
 
 /// The query of an index file's name. As in Apache, the request's own follows it.

@@ -83,11 +83,13 @@ impl FiltersConf {
 
     /// Returns true if content is changed.
     pub fn changes_content(&self) -> bool {
+        self.substitutions.is_some() || self.ssi == Some(true) || self.has_additions()
+    }
+
+    /// Returns true if content is added.
+    pub fn has_additions(&self) -> bool {
         let is_set = |text: &Option<Text>| text.as_ref().is_some_and(|text| !text.parts.is_empty());
-        self.substitutions.is_some()
-            || self.ssi == Some(true)
-            || is_set(&self.before)
-            || is_set(&self.after)
+        is_set(&self.before) || is_set(&self.after)
     }
 }
 

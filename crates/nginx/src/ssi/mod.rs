@@ -220,7 +220,11 @@ impl Page {
             _ => Err(Fault),
         };
         if outcome.is_err() {
+            // The error stands in front of the branches that are not sent.
+            let is_open = &*element.name == b"if" && self.ignored == 0;
+            let condition = is_open.then(|| self.conditions.pop()).flatten();
             self.complain(out).await;
+            self.conditions.extend(condition);
         }
         Ok(())
     }
@@ -230,13 +234,20 @@ impl Page {
             self.ignored += 1;
             return Err(Fault);
         }
-        let holds = self.is_sent() && self.holds(parameters.get(b"expr").ok_or(Fault)?)?;
+        let outcome = match parameters.get(b"expr") {
+            _ if !self.is_sent() => Ok(false),
+            Some(expression) => self.holds(expression),
+            None => Err(Fault),
+        };
+        // Of a condition that can't be evaluated, no branch is sent.
+        let is_doubtful = outcome.is_err();
+        let holds = matches!(outcome, Ok(true));
         self.conditions.push(Condition {
             is_sent: holds,
-            is_chosen: holds,
+            is_chosen: holds || is_doubtful,
             is_behind_else: false,
         });
-        Ok(())
+        outcome.map(drop)
     }
 
     fn elif(&mut self, parameters: &Parameters) -> Outcome {

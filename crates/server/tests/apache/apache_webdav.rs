@@ -116,4 +116,10 @@ fn rules_inside_of_a_tree_hold() {
     assert!(!listing.contains("secret/a"), "{listing}");
     assert_eq!(status(&saker, "COPY /open/sub/", &copied), 201);
     assert_eq!(status(&saker, "DELETE /copy/", &[]), 204);
+    // A copy without its rules would be open.
+    let rules = "<Files secret.txt>\nRequire all denied\n</Files>\n";
+    fs::write(www.join("open/sub/.htaccess"), rules).unwrap();
+    fs::write(www.join("open/sub/secret.txt"), "secret").unwrap();
+    assert_eq!(status(&saker, "COPY /open/sub/", &copied), 403);
+    assert_eq!(status(&saker, "GET /copy/secret.txt", &[]), 404);
 }

@@ -416,3 +416,20 @@ fn nginx_edges_end_each_request() {
         }
     }
 }
+
+/// A condition of a page that can't be evaluated opens none of its branches. (nginx sends all of them.)
+#[test]
+fn nginx_edges_send_no_branch_of_a_condition_that_is_given_up() {
+    let dir = TempDir::new("nginx-edges-given-up").unwrap();
+    let page = "<!--#if expr=\"$arg_x = /(a|a?)+b$/\" -->yes<!--#elif expr=\"1\" -->other<!--#else -->no<!--#endif -->, end";
+    dir.write("www/index.html", page).unwrap();
+    let text = "events { }\nhttp { types { text/html html; } server { listen {address}; root {dir}/www; ssi on; } }\n";
+    let saker = operate::nginx(text).start(dir);
+    let mut client = saker.connect().unwrap();
+    let mut content = |x: &str| client.get(&format!("/?x={x}")).unwrap().text();
+    assert_eq!(content("aab"), "yes, end");
+    assert_eq!(content("c"), "other, end");
+    let given_up = content(&format!("{}!ab", "a".repeat(40)));
+    let error = "[an error occurred while processing the directive]";
+    assert_eq!(given_up, format!("{error}, end"));
+}

@@ -301,3 +301,159 @@ fn routes_with_directories_of_their_own() {
         }
     }
 }
+
+/// Routes of files, each with another rule that must be asked, and what a path stands for.
+const GUARDED: &str = "index = [\"index.html\", \"index.php\"]\nphp = \"off\"\nlisting = true\n\
+    [[site.route]]\npath = \"/n/*.mp4\"\n[site.route.trigger]\npages = [\"/page.html\"]\nfiles = [\"*\"]\n\
+    [[site.route]]\npath = \"/n/challenge/index.html\"\n[site.route.challenge]\nwhen = \"always\"\n\
+    [[site.route]]\npath = \"/n/internal/*.txt\"\ninternal = true\n\
+    [[site.route]]\npath = \"/n/rules/index.html\"\nmodsecurity = true\nmodsecurity_rules = 'SecRule ARGS:x \"@contains evil\" \"id:1,phase:1,deny,status:403\"'\n\
+    [[site.route]]\npath = \"/n/limited/*.html\"\n[site.route.throttle]\nrequests_static = \"1/m\"\n\
+    [[site.route]]\npath = \"/n/program/*.php\"\nrespond = \"by the program\"\n\
+    [[site.route]]\npath = \"/n/users/*.html\"\nauth = { realm = \"x\", user_file = \"{dir}/users\" }\n";
+
+/// Index files and variants are under all rules of their own routes, whatever finds them.
+#[test]
+fn rules_of_files_are_asked_whatever_finds_them() {
+    let files = [
+        ("www/page.html", "page"),
+        ("www/n/film.mp4", "film"),
+        ("www/n/challenge/index.html", "challenged"),
+        ("www/n/internal/data.txt", "data"),
+        ("www/n/rules/index.html", "inspected"),
+        ("www/n/limited/index.html", "limited"),
+        ("www/n/program/index.php", "source"),
+        ("www/n/users/index.html", "for users"),
+        ("www/n/users/none/a.txt", "listed"),
+        ("users", "bob:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n"),
+    ];
+    for (htaccess, negotiation) in [(false, false), (true, false), (false, true), (true, true)] {
+        let how = format!("htaccess = {htaccess}\nnegotiation = {negotiation}\n");
+        let saker = start("file-routes-rules", &format!("{how}{GUARDED}"), &files);
+        let mut client = saker.connect().unwrap();
+        let mut own = |target: &str, fields: &[(&str, &str)]| {
+            let response = client.request("GET", target, fields).unwrap();
+            (response.status, response.text().contains("challenged"))
+        };
+        for round in 0..2 {
+            let said = format!("round {round} with {how}");
+            for (path, file) in [
+                ("/n/challenge/", "/n/challenge/index.html"),
+                ("/n/rules/?x=evil", "/n/rules/index.html?x=evil"),
+                ("/n/rules/?x=good", "/n/rules/index.html?x=good"),
+                ("/n/program/", "/n/program/index.php"),
+                ("/n/users/", "/n/users/index.html"),
+            ] {
+                assert_eq!(own(path, &[]), own(file, &[]), "{path}, {said}");
+            }
+            assert!(!own("/n/challenge/", &[]).1, "{said}");
+            assert_eq!(own("/n/rules/?x=evil", &[]).0, 403, "{said}");
+            assert_eq!(own("/n/program/", &[]).0, 200, "{said}");
+            assert_eq!(own("/n/users/", &[]).0, 401, "{said}");
+            let good = [("Authorization", "Basic Ym9iOnNlY3JldA==")];
+            assert_eq!(own("/n/users/", &good).0, 200, "{said}");
+            // There is no index file that is closed.
+            assert_eq!(own("/n/users/none/", &[]).0, 200, "{said}");
+            let variants = [
+                ("/n/film", 403),
+                ("/n/internal/data", 404),
+                ("/n/rules/index?x=evil", 403),
+                ("/n/users/index", 401),
+            ];
+            for (path, status) in variants {
+                let status = if negotiation { status } else { 404 };
+                assert_eq!(own(path, &[]).0, status, "{path}, {said}");
+            }
+            assert_ne!(own("/n/challenge/index", &[]).0, 200, "{said}");
+        }
+        for path in ["/n/limited/", "/n/limited/index"] {
+            let path = if negotiation { path } else { "/n/limited/" };
+            let is_limited = (0..6).any(|_| own(path, &[]).0 == 429);
+            assert!(is_limited, "{path} with {how}");
+        }
+    }
+}
+
+/// Rules about links are asked for the file that a path stands for without naming it.
+#[test]
+fn rules_about_links_are_asked_for_the_file() {
+    let rules = "media = [\"mp4\", \"hls\"]\nphp = \"auto\"\ncgi = [\"*.cgi\"]\n\
+         [site.trigger]\npages = [\"/page.html\"]\nfiles = [\"*.mp4\", \"*.cgi\", \"*.php\", \"/d/index.html\"]\n\
+         [site.hotlink]\nallow = [\"own\"]\nnone = false\nextensions = [\"mp4\", \"jpg\"]\n";
+    for how in [
+        "",
+        "htaccess = true\n",
+        "htaccess = true\nnegotiation = true\n",
+    ] {
+        let dir = TempDir::new("file-routes-links").unwrap();
+        dir.write("www/page.html", "page").unwrap();
+        dir.write("www/d/index.html", "index").unwrap();
+        dir.write("www/open/index.html", "open").unwrap();
+        dir.write("www/a.php", SCRIPT).unwrap();
+        dir.write("www/x.cgi", PROGRAM).unwrap();
+        fs::set_permissions(dir.join("www/x.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
+        let film = dir.join("www/film.mp4");
+        let made = std::process::Command::new("ffmpeg")
+            .args([
+                "-loglevel",
+                "error",
+                "-f",
+                "lavfi",
+                "-i",
+                "testsrc=duration=2:size=64x64:rate=5",
+            ])
+            .args(["-c:v", "libx264", "-pix_fmt", "yuv420p"])
+            .arg(&film)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        let text = format!(
+            "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[php]\nprogram = \"php-cgi\"\nprocesses = 1\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
+             [[site]]\nnames = [\"localhost\"]\nroot = \"{{dir}}/www\"\n{how}{rules}"
+        );
+        let saker = operate::native(&text).start(dir);
+        let mut client = saker.connect().unwrap();
+        let mut paths = vec![
+            "/film.mp4",
+            "/film.mp4/master.m3u8",
+            "/film.mp4/index.m3u8",
+            "/film.mp4/seg-1.m4s",
+            "/d/index.html",
+            "/d/",
+            "/x.cgi",
+            "/x.cgi/foo",
+            "/a.php",
+            "/a.php/foo",
+        ];
+        if how.contains("negotiation") {
+            paths.push("/film");
+        }
+        let mut status = |path: &str, referer: &str| {
+            let fields = [("Host", "localhost"), ("Referer", referer)];
+            client.request("GET", path, &fields).unwrap().status
+        };
+        let good = "http://localhost/page.html";
+        // Under the rules of `.htaccess` files there is nothing below a film or a program.
+        let is_below = |path: &str| path.starts_with("/film.mp4/") || path.starts_with("/x.cgi/");
+        let opened = |path: &str| match is_below(path) && !how.is_empty() {
+            true => 404,
+            false => 200,
+        };
+        for _ in 0..2 {
+            assert_eq!(status("/open/", good), 200);
+            for path in &paths {
+                assert_eq!(status(path, good), 403, "{path} with {how:?}");
+            }
+        }
+        assert_eq!(status("/page.html", good), 200);
+        for _ in 0..2 {
+            for path in &paths {
+                assert_eq!(status(path, good), opened(path), "{path} with {how:?}");
+                if path.contains("film") {
+                    let other = status(path, "http://other.test/");
+                    assert_eq!(other, 403, "{path} from elsewhere with {how:?}");
+                }
+            }
+        }
+    }
+}
