@@ -67,7 +67,9 @@ pub fn begin(
 /// The same request as an unconditional GET without ranges.
 pub fn another(exchange: &Exchange) -> Exchange {
     use KnownField::*;
-    let view = exchange.head.view();
+    // Rules edit the new request, too; an edited Host would lead it to another site.
+    let received = exchange.head.with_host_before_edits();
+    let view = received.view();
     let is_left = |name: &[u8]| {
         let known = KnownField::classify(name);
         !matches!(
@@ -87,7 +89,7 @@ pub fn another(exchange: &Exchange) -> Exchange {
     let target = String::from_utf8_lossy(view.target()).into_owned();
     let head = match view.method() {
         Method::Head => saker_http::RequestHead::build("GET", &target, view.version(), &[]),
-        _ => exchange.head.clone(),
+        _ => received.clone(),
     };
     let head = head.with_fields(view.fields().filter(|(name, _)| is_left(name)));
     let mut again = Exchange::new(

@@ -35,7 +35,8 @@ impl ReplayRequest {
         {
             return None;
         }
-        let view = exchange.head.view();
+        let received = exchange.head.with_host_before_edits();
+        let view = received.view();
         let is_kept = |name: &[u8]| {
             let is_named = fields
                 .iter()

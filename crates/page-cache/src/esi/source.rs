@@ -36,7 +36,7 @@ impl IncludeSource {
     pub fn of(exchange: &Exchange) -> IncludeSource {
         IncludeSource {
             client: Rc::clone(&exchange.client),
-            head: exchange.head.clone(),
+            head: exchange.head.with_host_before_edits(),
             site: Arc::clone(&exchange.routing.site),
             config: Arc::clone(&exchange.routing.settings.cache),
             now: exchange.now,
