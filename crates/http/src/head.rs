@@ -635,13 +635,20 @@ impl RequestHead {
         }
     }
 
-    /// The request with the Host field that it had before edits by rules: for further requests on its
-    /// behalf, whose sites are chosen anew.
+    /// The same request with the Host field that it had before edits by rules. A request that is made
+    /// from another one selects its site by this: by the edited field it would select another one.
     pub fn with_host_before_edits(&self) -> RequestHead {
-        let mut head = self.clone();
-        if let Some(host) = head.host_before.take() {
-            head.replace_host(&host);
-        }
+        let Some(host) = self.host_before.as_deref() else {
+            return self.clone();
+        };
+        let received = (!host.is_empty()).then_some((&b"Host"[..], host));
+        let fields = self.view().fields();
+        let mut head = self.with_fields(
+            received
+                .into_iter()
+                .chain(fields.filter(|(name, _)| !name.eq_ignore_ascii_case(b"host"))),
+        );
+        head.host_before = None;
         head
     }
 

@@ -13,13 +13,16 @@ use saker_cache_rules::{
     lscache::{query::KeyEdits, vary::VaryRules},
     names,
 };
-use saker_config::model::{Site, SiteName};
+use saker_config::model::{Address, Site, SiteName};
 use saker_http::{
     HeadView, KnownField, escape, path,
     target::{self, Target},
 };
 use saker_pipeline::{Client, Exchange, UpstreamTarget, texts};
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    net::{IpAddr, SocketAddr},
+};
 
 /// Longer keys are not cached (LSCache protocol 4.1).
 pub const KEY_BYTES_MAX: usize = 65_535;
@@ -59,6 +62,7 @@ impl KeyBase {
         let mut answers = answers(exchange, edits);
         let is_of_client = add_told(exchange, &mut answers)?;
         add_spelling(exchange, &url, path, &mut answers);
+        add_addresses(exchange, &mut answers);
         let by_device = exchange.routing.settings.cache.varies_by_device;
         Some(KeyBase {
             scope: scope(&exchange.routing.site, exchange.routing.site_index),
@@ -67,6 +71,13 @@ impl KeyBase {
             by_device,
             is_of_client,
         })
+    }
+
+    /// True if a page with that scope and key is of the same site and URL.
+    pub fn is_of_page(&self, scope: &[u8], key: &[u8]) -> bool {
+        let rest = key.strip_prefix(self.url.as_slice());
+        let is_url = rest.is_some_and(|rest| matches!(rest.first(), Some(&(BETWEEN | b'?'))));
+        self.scope == scope && is_url
     }
 
     /// Makes the content of a request part of all keys; `digest` stands for it.
@@ -168,7 +179,7 @@ pub fn variant_key(
 ) -> Option<Vec<u8>> {
     let variant = match (vary_record.is_one, &vary_record.rules) {
         (true, _) => one_variant(view, key_base.by_device),
-        (false, Some(rules)) => variant(view, rules, key_base.by_device),
+        (false, Some(rules)) => variant(view, &rules.over(rewrite_env), key_base.by_device),
         (false, None) => variant(view, rewrite_env, key_base.by_device),
     };
     let fields = vary_record
@@ -254,6 +265,47 @@ fn add_spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8], out: &mut Vec<
     }
     // The byte separates the parts of the key.
     out.retain(|byte| *byte != BETWEEN);
+}
+
+/// Adds the site if it is for some addresses or sockets only: the URL has the port but no address, and
+/// such sites may share names, or get requests for another one's. The separator occurs in no part.
+fn add_addresses(exchange: &Exchange, out: &mut Vec<u8>) {
+    let routing = &exchange.routing;
+    let site = &routing.site;
+    if site.listeners.is_empty() && site.local_addresses.is_empty() {
+        return;
+    }
+    let of_listeners = site.listeners.iter().filter_map(|listener| match listener {
+        Address::Tcp(address) => Some(address),
+        Address::Unix(_) => None,
+    });
+    let addresses = || of_listeners.clone().chain(&site.local_addresses);
+    let has_v4 = addresses().any(SocketAddr::is_ipv4);
+    let before = out.len();
+    for address in addresses() {
+        match address.ip() {
+            // The port is part of the URL; sites for all addresses are apart by name.
+            ip if ip.is_unspecified() && (ip.is_ipv4() || has_v4) => continue,
+            IpAddr::V4(ip) => push_hex(&ip.octets(), out),
+            IpAddr::V6(ip) => push_hex(&ip.octets(), out),
+        }
+        push_hex(&address.port().to_be_bytes(), out);
+    }
+    for listener in &site.listeners {
+        if let Address::Unix(path) = listener {
+            push_hex(path.as_os_str().as_encoded_bytes(), out);
+        }
+    }
+    if out.len() > before {
+        push_hex(&scope(site, routing.site_index), out);
+    }
+}
+
+fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b' ');
+    for byte in bytes {
+        out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
 }
 
 /// Appends override fields to `out`; for most requests, nothing.

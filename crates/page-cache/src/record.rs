@@ -83,7 +83,10 @@ impl VaryRecord {
         self.fields.extend(other.fields.iter().cloned());
         self.fields.sort_unstable();
         self.fields.dedup();
-        self.rules = self.rules.or_else(|| other.rules.clone());
+        self.rules = match (self.rules, &other.rules) {
+            (Some(own), Some(other)) => Some(own.over(other)),
+            (own, other) => own.or_else(|| other.clone()),
+        };
         self.since = self.since.max(other.since);
         self
     }
@@ -304,6 +307,48 @@ mod tests {
                 )
             });
         }
+    }
+
+    #[test]
+    fn values_of_rules_stay_beside_cookies_of_responses() {
+        let rules = |cookies: &[&str], value: Option<&str>| VaryRules {
+            cookies: cookies
+                .iter()
+                .map(|name| name.as_bytes().to_vec())
+                .collect(),
+            value: value.map(|value| value.as_bytes().to_vec()),
+        };
+        let of_response = rules(&["currency"], None);
+        assert_eq!(
+            of_response.over(&rules(&["b"], Some("ismobile"))),
+            rules(&["b", "currency"], Some("ismobile"))
+        );
+        let own = rules(&["currency"], Some("own"));
+        assert_eq!(own.over(&rules(&[], Some("ismobile"))), own);
+        let vary_record = |rules| VaryRecord {
+            rules: Some(rules),
+            ..VaryRecord::default()
+        };
+        assert_eq!(
+            vary_record(of_response).joined(&vary_record(rules(&["b"], None))),
+            vary_record(rules(&["b", "currency"], None))
+        );
+        // Four variants: two of the cookie, by two of the rules' value.
+        let variant = |cookie: &str, value: Option<&str>| {
+            let fields = [("Cookie", cookie)];
+            let head =
+                saker_http::RequestHead::build("GET", "/", saker_http::Version::Http11, &fields);
+            rules(&["currency"], None)
+                .over(&rules(&[], value))
+                .string(head.view())
+        };
+        let all = [
+            variant("currency=eur", None),
+            variant("currency=usd", None),
+            variant("currency=eur", Some("ismobile")),
+            variant("currency=usd", Some("ismobile")),
+        ];
+        assert!((1..4).all(|at| !all[..at].contains(&all[at])), "{all:?}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn begin(
 /// The same request as an unconditional GET without ranges.
 pub fn another(exchange: &Exchange) -> Exchange {
     use KnownField::*;
-    // A rule that edits the host must not lead to another site's pages.
+    // Rules edit the new request, too; an edited Host would lead it to another site.
     let received = exchange.head.with_host_before_edits();
     let view = received.view();
     let is_left = |name: &[u8]| {

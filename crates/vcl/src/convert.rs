@@ -21,6 +21,7 @@ pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
         file,
         out: Output::default(),
         findings: Vec::new(),
+        has_left: false,
     };
     backends(&mut converter);
     for (what, place) in &file.others {

@@ -35,6 +35,8 @@ pub struct Converter<'f> {
     pub file: &'f VclFile,
     pub out: Output,
     pub findings: Vec<Finding>,
+    /// Some requests have left `vcl_recv` before the statement.
+    pub has_left: bool,
 }
 
 impl Converter<'_> {

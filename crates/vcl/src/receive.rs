@@ -49,6 +49,7 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
             receive(converter, body);
             continue;
         };
+        converter.has_left |= body.iter().any(leaves);
         let is_converted = is_purge(converter, condition, body)
             || is_implied(condition, body)
             || has_own_fields_only(body)
@@ -70,6 +71,18 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
         if !is_about_restarts {
             return;
         }
+    }
+}
+
+/// True if a request that gets to a statement, or one inside of it, may go on to its application: what
+/// follows is not about it.
+fn leaves(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Return(action, _) => {
+            matches!(action.as_str(), "pass" | "pipe" | "hash" | "lookup")
+        }
+        StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(leaves)),
+        _ => false,
     }
 }
 
@@ -482,6 +495,18 @@ fn assigned(converter: &mut Converter<'_>, statement: &Statement, name: &str, va
 fn removed(converter: &mut Converter<'_>, statement: &Statement, name: &str) {
     match name.strip_prefix("req.http.") {
         Some(field) if field.eq_ignore_ascii_case("Cookie") => {
+            if converter.has_left {
+                // Without those requests' cookies, logins would fail.
+                let help = "requests that have left before keep their cookies: remove cookies of \
+                            routes by their `upstream_headers`";
+                converter.warn(
+                    statement.place,
+                    "the removal of cookies is not converted",
+                    help,
+                );
+                converter.out.session_cookies.get_or_insert_default();
+                return;
+            }
             set(&mut converter.out.upstream_headers, "Cookie", None);
             converter.out.session_cookies = Some(Vec::new());
         }

@@ -34,6 +34,32 @@ type Row = (
 );
 
 #[test]
+fn cookies_are_kept_for_requests_that_have_left() {
+    for (condition, line) in [
+        (
+            "req.http.Cookie ~ \"sess=\"",
+            "session_cookies = [\"*sess*\"]",
+        ),
+        ("req.url ~ \"^/(account|admin)\"", "session_cookies = []"),
+        ("req.method == \"POST\"", "session_cookies = []"),
+    ] {
+        let vcl = format!(
+            "sub vcl_recv {{ if ({condition}) {{ return (pass); }} unset req.http.Cookie; return (hash); }}"
+        );
+        let (lines, findings) = converted(&vcl);
+        assert!(lines.iter().any(|own| own == line), "{lines:?}");
+        assert!(
+            !lines.iter().any(|own| own.contains("Cookie =")),
+            "{lines:?}"
+        );
+        assert_eq!(
+            findings,
+            ["1: warning: the removal of cookies is not converted"]
+        );
+    }
+}
+
+#[test]
 fn requests() {
     let rows: [Row; 24] = [
         ("sub vcl_recv { return (hash); }", &[], &[]),

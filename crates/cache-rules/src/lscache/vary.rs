@@ -36,6 +36,19 @@ impl VaryRules {
         }
     }
 
+    /// These rules in addition to others: the cookies of both, and these rules' value if they have one.
+    pub fn over(&self, others: &VaryRules) -> VaryRules {
+        let mut joined = self.clone();
+        for name in &others.cookies {
+            if !joined.cookies.contains(name) {
+                joined.cookies.push(name.clone());
+            }
+        }
+        joined.cookies.sort_unstable();
+        joined.value = joined.value.or_else(|| others.value.clone());
+        joined
+    }
+
     /// `None` if the response does not set it (6.6).
     pub fn of_response(fields: &Fields) -> Option<VaryRules> {
         let mut rules = None;

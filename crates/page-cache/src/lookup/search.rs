@@ -58,7 +58,13 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     let Some(mut request) = begin(cache, exchange, &mut incoming) else {
         return Handled::Declined;
     };
-    if let Some(refresh) = incoming.refresh {
+    // Rules may send the request for a refresh to another site or URL than the page's.
+    let refresh = incoming.refresh.filter(|refresh| {
+        request
+            .key_base
+            .is_of_page(&refresh.old.site, &refresh.old.key)
+    });
+    if let Some(refresh) = refresh {
         (request.permit, request.old) = (Some(refresh.permit), Some(refresh.old));
         (request.is_refresh, request.include) = (true, refresh.include);
         if peers::renew(cache, exchange, &mut request).await {

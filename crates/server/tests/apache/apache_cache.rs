@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use crate::operate;
-use saker_testkit::{Response, Saker, TempDir, saker::adjustable_clock, wait_until_or};
-use std::{fs, os::unix::fs::PermissionsExt};
+use saker_testkit::{
+    Client, Response, Saker, TempDir, free_port, saker::adjustable_clock, wait_until_or,
+};
+use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt};
 
 /// Counts its runs, and says what the test wants it to say.
 const SCRIPT: &str = "#!/bin/sh\necho run >> '{dir}/made'\ncat '{dir}/said'\nprintf 'Content-Type: text/html\\n\\n'\n\
@@ -618,4 +620,105 @@ fn pages_with_parts() {
         ("<p>/part/a 1 [] </p>", None)
     );
     assert_eq!(site.made(), 1);
+}
+
+fn program(dir: &TempDir, path: &str, text: &str) {
+    let script = dir.write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Two sites, and the first one's `.htaccess` edits Host into the other's name.
+fn edited_host(name: &str) -> Site {
+    let hosts = ["a", "b"].map(|name| {
+        format!(
+            "<VirtualHost *>\nServerName {name}.test\nDocumentRoot {{dir}}/www/{name}\nCacheLookup on\n</VirtualHost>\n"
+        )
+    });
+    let site = Site::with_hosts(name, &hosts.concat());
+    let htaccess = "RequestHeader set Host b.test\n";
+    site.saker.dir.write("www/a/.htaccess", htaccess).unwrap();
+    site
+}
+
+#[test]
+fn inline_content_is_no_page_of_the_host_that_rules_name() {
+    let site = edited_host("ac-host-inline");
+    let dir = &site.saker.dir;
+    let kept =
+        "printf 'Content-Type: text/html\\nX-LiteSpeed-Cache-Control: public,max-age=60\\n\\n'\n";
+    program(dir, "www/b/x.cgi", &format!("{kept}printf genuine"));
+    program(
+        dir,
+        "www/a/page.cgi",
+        "printf 'Content-Type: text/html\\nX-LiteSpeed-Cache-Control: no-cache,esi=on\\n\\n'\n\
+         printf '<esi:inline name=\"/x.cgi\" cache-control=\"public,max-age=3600\">other</esi:inline><esi:include src=\"/x.cgi\"/>'",
+    );
+    let page = site.ask("/page.cgi", &[("Host", "a.test")]);
+    assert_eq!((page.status, page.text().as_str()), (200, "other"));
+    assert_eq!(site.ask("/x.cgi", &[("Host", "b.test")]).text(), "genuine");
+}
+
+#[test]
+fn refreshes_are_for_the_site_of_their_page() {
+    let site = edited_host("ac-host-refresh");
+    let dir = &site.saker.dir;
+    let made = dir.join("refreshed").display().to_string();
+    let fields = "printf 'Content-Type: text/html\\nETag: \"v1\"\\nCache-Control: public,max-age=1,stale-while-revalidate=600\\n\\n'";
+    program(
+        dir,
+        "www/a/x.cgi",
+        &format!("echo a >> '{made}'\n{fields}\nprintf other"),
+    );
+    program(
+        dir,
+        "www/b/x.cgi",
+        &format!(
+            "echo b >> '{made}'\n[ -n \"$HTTP_IF_NONE_MATCH\" ] && printf 'Status: 304\\n'\n{fields}\n\
+             [ -z \"$HTTP_IF_NONE_MATCH\" ] && printf genuine"
+        ),
+    );
+    let first = site.ask("/x.cgi", &[("Host", "a.test")]);
+    assert_eq!(first.text(), "other");
+    site.saker.advance_clock(5).unwrap();
+    assert_eq!(site.ask("/x.cgi", &[("Host", "a.test")]).text(), "other");
+    let runs = || fs::read_to_string(&made).unwrap();
+    site.until("no refresh", || runs().lines().count() > 1);
+    assert_eq!(runs(), "a\na\n");
+    assert_eq!(site.ask("/x.cgi", &[("Host", "b.test")]).text(), "genuine");
+}
+
+#[test]
+fn sites_for_addresses_share_no_pages() {
+    let dir = operate::folder("ac-addresses");
+    let port = free_port().unwrap();
+    let [a, b] = [1, 2].map(|last| SocketAddr::from(([127, 0, 0, last], port)));
+    program(
+        &dir,
+        "www/x.cgi",
+        "printf 'Content-Type: text/html\\nCache-Control: public,max-age=60\\n\\n'\nprintf %s \"$HTTP_X_SITE\"",
+    );
+    let host = |address: SocketAddr, name: &str| {
+        format!(
+            "<VirtualHost {address}>\nServerName {name}.test\nDocumentRoot {{dir}}/www\nCacheLookup on\nRequestHeader set X-Site {name}\n</VirtualHost>\n"
+        )
+    };
+    let modules: String = MODULES
+        .iter()
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .collect();
+    let text = format!(
+        "ServerRoot {{dir}}\n{modules}Listen {a}\nListen {b}\nServerName localhost\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n\
+         TypesConfig /etc/mime.types\nAddHandler cgi-script .cgi\n<Directory {{dir}}/www>\nOptions ExecCGI\nRequire all granted\n</Directory>\n{}{}",
+        host(a, "a"),
+        host(b, "b")
+    );
+    let _server = operate::apache(&text).at(a).start_in(&dir);
+    let ask = |address: SocketAddr| {
+        let mut client = Client::connect(address).unwrap();
+        client
+            .request("GET", "/x.cgi", &[("Host", "b.test")])
+            .unwrap()
+            .text()
+    };
+    assert_eq!([ask(a), ask(a), ask(b), ask(b)], ["a", "a", "b", "b"]);
 }
