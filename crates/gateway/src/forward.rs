@@ -1,9 +1,6 @@
 //! Fields that are forwarded from one connection to another, and fields that are not.
 
-use crate::{
-    connection_options::{nominated, nominates},
-    upstream_fields,
-};
+use crate::upstream_fields;
 use saker_config::model::{BackendAddress, Member};
 use saker_http::{
     HeadView, KnownField, Version,
@@ -41,7 +38,7 @@ pub struct Address<'a> {
 impl Address<'_> {
     /// Returns the client's fields and ours; framing, Host and Connection are up to each protocol.
     pub fn fields<'a>(&'a self, head: HeadView<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let is_left_out = self.left_out(head);
+        let is_left_out = self.left_out();
         let own = self.own().map(|(name, value)| (name.as_bytes(), value));
         head.fields()
             .filter(move |(name, _)| !is_left_out(name))
@@ -55,19 +52,20 @@ impl Address<'_> {
     }
 
     /// Returns a test that is true for names of fields of the client's that are not passed on.
-    pub fn left_out<'a>(&'a self, head: HeadView<'a>) -> impl Fn(&[u8]) -> bool + 'a {
-        let nominates = nominates(head);
+    /// Those that the client's Connection nominates are no longer in the head: the parser has removed
+    /// what a client may nominate, and a field that a rule has set since is not the client's to
+    /// remove.
+    pub fn left_out(&self) -> impl Fn(&[u8]) -> bool + '_ {
         move |name| {
             let is_ours = |line: &Line<'_>| is_alike(line.name.as_bytes(), name);
             is_of_connection(name, &[])
-                || nominates && nominated(head).any(|option| option.eq_ignore_ascii_case(name))
                 || self.lines.iter().any(is_ours)
                 || self.blocks_via && name.eq_ignore_ascii_case(b"via")
         }
     }
 
     /// The names that [`Address::left_out`] is true for.
-    pub fn names_left_out(&self, head: HeadView<'_>) -> NameSet {
+    pub fn names_left_out(&self) -> NameSet {
         let mut names = OF_CONNECTION;
         for line in &self.lines {
             match line.name.as_bytes() {
@@ -75,9 +73,6 @@ impl Address<'_> {
                 [b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z', ..] => names.insert(line.name.as_bytes()),
                 _ => names = NameSet::ALL,
             }
-        }
-        if nominates(head) {
-            nominated(head).for_each(|option| names.insert(option));
         }
         if self.blocks_via {
             names.insert(b"via");
@@ -94,6 +89,7 @@ pub const OF_CONNECTION: NameSet = NameSet::of(&[
     "upgrade",
     "connection",
     "keep-alive",
+    "http2-settings",
     "proxy-connection",
     "transfer-encoding",
 ]);
@@ -117,6 +113,8 @@ fn is_always_of_connection(name: &[u8]) -> bool {
         5 => &[b"close"],
         7 => &[b"trailer", b"upgrade"],
         10 => &[b"connection", b"keep-alive"],
+        // RFC 7540 section 3.2.1.
+        14 => &[b"http2-settings"],
         16 => &[b"proxy-connection"],
         17 => &[b"transfer-encoding"],
         _ => &[],

@@ -120,8 +120,8 @@ impl Http1Dialogue {
             ClientConnection::KeepAlive
         };
         let left_out = LeftOut {
-            names: address.names_left_out(head),
-            is_left_out: address.left_out(head),
+            names: address.names_left_out(),
+            is_left_out: address.left_out(),
         };
         let more = address.own().chain(announced).chain(upgrade);
         encode_forwarded_head(line, head, left_out, more, (framing, connection), out)

@@ -5,7 +5,6 @@
 //! Caveat: spellings that programs cannot tell from an edited name go with it, so that a client
 //! cannot pass `X_User` where the configuration sets `X-User`.
 
-use crate::connection_options::nominated;
 use saker_config::model::{RequestFieldAction, RequestFieldEdit, Template};
 use saker_http::{HeadView, RequestHead, field_name::is_alike};
 use saker_matchers::MatchError;
@@ -32,11 +31,8 @@ pub fn edited(exchange: &Exchange, head: Option<RequestHead>) -> Option<RequestH
         .chain(id_field.map(|(name, id)| Edit::set(name, id.to_vec())))
         .chain(trace.into_iter().flat_map(trace_fields))
         .collect();
-    // Options of the client's Connection name fields of the client's, never those of the edits.
-    let is_of_client = |name: &[u8]| {
-        name.eq_ignore_ascii_case(b"connection")
-            || nominated(view).any(|option| option.eq_ignore_ascii_case(name))
-    };
+    // The parser has removed the fields that a client may nominate.
+    let is_of_client = |name: &[u8]| name.eq_ignore_ascii_case(b"connection");
     let others = view
         .fields()
         .filter(|(name, _)| !is_of_client(name) && !edits.iter().any(|edit| edit.replaces(name)));
