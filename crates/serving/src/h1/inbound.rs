@@ -428,3 +428,26 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
         (out.len() - start) as u64,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_http::{RequestHead, Version};
+
+    #[test]
+    fn a_request_that_becomes_http2_asks_for_no_other_protocol() {
+        let fields = [
+            ("Host", "a"),
+            ("Connection", "Upgrade, HTTP2-Settings"),
+            ("Upgrade", "h2c, websocket"),
+            ("HTTP2-Settings", "AAMAAABk"),
+            ("X", "1"),
+        ];
+        let head = RequestHead::build("GET", "/", Version::Http11, &fields);
+        let Some(Beginning::Upgrade { request, .. }) = by_upgrade(head.view()) else {
+            panic!("no upgrade");
+        };
+        let left: Vec<&[u8]> = request.view().fields().map(|(name, _)| name).collect();
+        assert_eq!(left, [&b"Host"[..], b"X"]);
+    }
+}
