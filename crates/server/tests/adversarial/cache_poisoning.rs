@@ -318,6 +318,23 @@ fn nominated_fields_vanish_for_keys_and_applications_alike() {
             !text.contains("accept-language") && !text.contains("x-evil"),
             "{text}"
         );
+        // Fields for all recipients are there for keys and applications, whatever is nominated.
+        let kept = [
+            ("Origin", "https://kept.test"),
+            ("Cookie", "kept=1"),
+            ("CF-IPCountry", "kept-2"),
+            ("X-Client-Cert-DN", "kept-3"),
+        ];
+        let connection = (
+            "Connection",
+            "origin, cookie, cf-ipcountry, x-client-cert-dn",
+        );
+        let fields = [&USUAL[..1], &[connection], &kept].concat();
+        let mut client = Client::connect(server.plain()).unwrap();
+        let text = client.request("GET", "/kept", &fields).unwrap().text();
+        for (_, value) in kept {
+            assert!(text.contains(value), "{value}: {text}");
+        }
     }
 }
 
