@@ -107,14 +107,19 @@ impl HostConnections {
         let last =
             |of: fn(&HostConnections) -> Option<bool>| all.iter().rev().find_map(|host| of(host));
         let protocols: Vec<Protocols> = all.iter().filter_map(|host| host.protocols).collect();
-        if !protocols.is_empty() {
-            let is_tls = listener.tls.is_some();
+        let is_tls = listener.tls.is_some();
+        if protocols.is_empty() {
+            // Apache's default is `http/1.1`. HTTP/2 by ALPN is no matter of trust; in the clear, a
+            // proxy in front that knows HTTP/1.1 only would let its own rules be passed by.
+            listener.http2 = is_tls;
+        } else {
             listener.http2 = protocols
                 .iter()
                 .any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c });
         }
 
         listener.http2_direct = last(|host| host.h2_direct).unwrap_or(true);
+        // Without h2c there is no HTTP/2 to upgrade to.
         listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(true);
         // Off by default in Apache, where it is new; what a site's rules say about `Upgrade` holds
         // for it here as well.
@@ -240,6 +245,7 @@ mod tests {
         };
         for (hosts, tls, expected) in [
             (vec![], true, true),
+            (vec![], false, false),
             (vec![of(false, false)], true, false),
             (vec![of(false, false), of(true, false)], true, true),
             (vec![of(true, false)], false, false),

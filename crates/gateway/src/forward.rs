@@ -88,6 +88,7 @@ pub const OF_CONNECTION: NameSet = NameSet::of(&[
     "upgrade",
     "connection",
     "keep-alive",
+    "http2-settings",
     "proxy-connection",
     "transfer-encoding",
 ]);
@@ -111,6 +112,8 @@ fn is_always_of_connection(name: &[u8]) -> bool {
         5 => &[b"close"],
         7 => &[b"trailer", b"upgrade"],
         10 => &[b"connection", b"keep-alive"],
+        // RFC 7540 section 3.2.1.
+        14 => &[b"http2-settings"],
         16 => &[b"proxy-connection"],
         17 => &[b"transfer-encoding"],
         _ => &[],

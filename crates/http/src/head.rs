@@ -258,23 +258,21 @@ impl HeadIndex {
 
     fn remove_listed(&mut self, bytes: &[u8]) {
         let lines = HeadView::new(bytes, self).lines(KnownField::Connection);
-        let mut listed: Vec<Vec<u8>> = lines
+        let mut listed: Vec<&[u8]> = lines
             .flat_map(nominated::options)
             .filter(|option| !nominated::is_about_connection(option))
-            .map(<[u8]>::to_ascii_lowercase)
             .collect();
         if listed.is_empty() {
             return;
         }
-        // A client may name thousands, and each field is looked for.
-        listed.sort_unstable();
-        let is_listed = |name: &[u8]| {
-            let lower = || name.iter().map(u8::to_ascii_lowercase);
+        // A client may name thousands, for a hundred fields.
+        listed.sort_unstable_by(|a, b| nominated::compare(a, b));
+        let is_nominated = |name: &[u8]| {
             listed
-                .binary_search_by(|option| option.iter().copied().cmp(lower()))
+                .binary_search_by(|option| nominated::compare(option, name))
                 .is_ok()
+                && !nominated::is_end_to_end(name)
         };
-        let is_nominated = |name: &[u8]| is_listed(name) && !nominated::is_end_to_end(name);
         let kept: Vec<FieldSpan> = self
             .fields
             .iter()

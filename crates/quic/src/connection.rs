@@ -28,6 +28,8 @@ pub struct Connection {
     pub(crate) now: Instant,
     send_buffer_bytes: u64,
     send_buffer_bytes_max: u64,
+    /// The peer's address was known to be its own when the connection began.
+    pub(crate) is_proved: bool,
     /// Server connections only; clients size their windows by other criteria.
     receive_window: Option<ReceiveWindow>,
     /// Why it is over, and the code that we closed it with.
@@ -145,6 +147,7 @@ impl Connection {
             now,
             send_buffer_bytes,
             send_buffer_bytes_max,
+            is_proved: false,
             receive_window,
             lost: None,
             closed_with: None,
@@ -364,6 +367,12 @@ impl Connection {
     /// (server's).
     pub fn has_early_data(&self) -> bool {
         self.inner.accepted_0rtt() || self.inner.has_0rtt()
+    }
+
+    /// The client has shown that it receives at its address: by a token in its first packet (Retry,
+    /// NEW_TOKEN), or by the end of the handshake.
+    pub fn has_proved_address(&self) -> bool {
+        self.is_proved || !self.is_early()
     }
 
     pub fn figures(&self) -> Figures {

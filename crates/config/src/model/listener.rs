@@ -119,7 +119,7 @@ pub struct Listener {
     pub mode: Option<u32>,
     /// TLS; `None`: plain.
     pub tls: Option<ListenerTls>,
-    /// HTTP/2: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
+    /// HTTP/2: by ALPN over TLS; on a plain listener by prior knowledge, or by upgrade (h2c).
     pub http2: bool,
     /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells
     /// them apart.
@@ -205,7 +205,7 @@ impl Listener {
             tls: None,
             http2: true,
             http2_direct: true,
-            http2_upgrade: true,
+            http2_upgrade: false,
             http2_websockets: true,
             http3: None,
             send_buffer_bytes: None,

@@ -7,6 +7,12 @@ pub fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(crate::chars::trim_ows)
 }
 
+/// Order of names, without regard to case.
+pub fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    let a = a.iter().map(u8::to_ascii_lowercase);
+    a.cmp(b.iter().map(u8::to_ascii_lowercase))
+}
+
 /// Options that are no fields, or fields which this server itself reads as the recipient that they
 /// are for.
 pub fn is_about_connection(option: &[u8]) -> bool {
@@ -75,4 +81,26 @@ pub fn is_end_to_end(name: &[u8]) -> bool {
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
         || BY_PROXIES.iter().any(|part| has(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare;
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        let mut listed: Vec<Vec<u8>> = (0..7000)
+            .map(|at| format!("X-{}{at}", if at % 2 == 0 { "Odd" } else { "odd" }).into_bytes())
+            .collect();
+        listed.sort_unstable_by(|a, b| compare(a, b));
+        for (name, is_there) in [("x-ODD6999", true), ("X-odd0", true), ("x-odd7000", false)] {
+            let mut steps = 0;
+            let found = listed.binary_search_by(|option| {
+                steps += 1;
+                compare(option, name.as_bytes())
+            });
+            assert_eq!(found.is_ok(), is_there, "{name}");
+            assert!(steps < 20, "{steps}");
+        }
+    }
 }

@@ -143,6 +143,32 @@ fn a_token_of_before_saves_the_proof() {
     assert_eq!(pair.server.counts.retries, 2, "a client without one");
 }
 
+/// RFC 9000 section 8.1: an address is the client's own once it has shown a token or the end of the
+/// handshake.
+#[test]
+fn addresses_are_proved_by_tokens_and_by_the_end() {
+    for (unproved_max, at_once) in [(64, false), (0, true)] {
+        let mut pair = Pair::new(Settings {
+            handshakes_unproved_max: unproved_max,
+            ..Settings::default()
+        });
+        pair.connect();
+        let mut first = None;
+        for _ in 0..200 {
+            pair.run(Duration::from_millis(1));
+            if pair.server.ids().next().is_some() {
+                let connection = pair.server().0;
+                first = first.or(Some((
+                    connection.is_early(),
+                    connection.has_proved_address(),
+                )));
+            }
+        }
+        assert_eq!(first, Some((true, at_once)), "{unproved_max}");
+        assert!(pair.server().0.has_proved_address(), "at the end");
+    }
+}
+
 #[test]
 fn handshakes_at_a_time_are_bounded_and_come_later() {
     let mut pair = Pair::new(Settings {

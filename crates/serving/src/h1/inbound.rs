@@ -120,6 +120,8 @@ pub fn serve(
             return plain_on_tls_port(session, &services.generation, view, request);
         }
         if session.http2.upgrade
+            && view.has(KnownField::Upgrade)
+            && !is_behind_proxy(session, &services.generation)
             && let Some(beginning) = by_upgrade(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
@@ -168,14 +170,28 @@ fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
     }
 }
 
-/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2).
+/// A proxy in front that passes the upgrade on would see nothing of the requests behind it, so that
+/// clients would get past its rules and speak in its name.
+fn is_behind_proxy(session: &Session, generation: &Generation) -> bool {
+    let (connection, trusted) = (
+        &session.connection,
+        &generation.model.server.trusted_proxies,
+    );
+    connection.preface.is_some() || !trusted.is_idle() && trusted.trusts(connection.ip())
+}
+
+/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2). The first request is as if it had come in HTTP/2:
+/// it asks for no other protocol.
 fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
-    if !view.has(KnownField::Upgrade) {
-        return None;
-    }
     let settings = upgrade::h2c_settings(view)?;
+    let request = view.to_request().ok()?;
+    let is_of_upgrade = |name: &[u8]| {
+        let of_upgrade: [&[u8]; 3] = [b"connection", b"upgrade", b"http2-settings"];
+        of_upgrade.iter().any(|one| one.eq_ignore_ascii_case(name))
+    };
+    let fields = view.fields().filter(|(name, _)| !is_of_upgrade(name));
     Some(Beginning::Upgrade {
-        request: Box::new(view.to_request().ok()?),
+        request: Box::new(request.with_fields(fields)),
         settings,
     })
 }
@@ -411,4 +427,27 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
         body_bytes,
         (out.len() - start) as u64,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saker_http::{RequestHead, Version};
+
+    #[test]
+    fn a_request_that_becomes_http2_asks_for_no_other_protocol() {
+        let fields = [
+            ("Host", "a"),
+            ("Connection", "Upgrade, HTTP2-Settings"),
+            ("Upgrade", "h2c, websocket"),
+            ("HTTP2-Settings", "AAMAAABk"),
+            ("X", "1"),
+        ];
+        let head = RequestHead::build("GET", "/", Version::Http11, &fields);
+        let Some(Beginning::Upgrade { request, .. }) = by_upgrade(head.view()) else {
+            panic!("no upgrade");
+        };
+        let left: Vec<&[u8]> = request.view().fields().map(|(name, _)| name).collect();
+        assert_eq!(left, [&b"Host"[..], b"X"]);
+    }
 }

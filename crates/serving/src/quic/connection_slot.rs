@@ -1,8 +1,8 @@
 //! A connection in the endpoint loop: in its handshake, with its driver, or closed.
 //!
 //! Called by: `endpoint_loop`, once per turn.
-//! Caveat: the driver starts when the handshake is over, or, with early data, when the server name
-//! is known. The limit on connections per address is checked only then, because before that a
+//! Caveat: the driver starts when the handshake is over, or, with early data of a client whose
+//! address is proved (RFC 9000 section 8.1), when the server name is known. The limit on connections per address is checked only then, because before that a
 //! spoofed address could use up another client's share.
 
 use super::driver::{Driver, Turn};
@@ -34,7 +34,11 @@ pub struct ConnectionSlot<D> {
 }
 
 enum Stage<D> {
-    Handshake(Option<ConnectionPermit>),
+    Handshake {
+        permit: Option<ConnectionPermit>,
+        /// Early data waits in QUIC until the address is proved.
+        holds_early_data: bool,
+    },
     Served(D),
     Over,
 }
@@ -49,7 +53,10 @@ pub struct SlotContext<'a> {
 impl<D: Driver> ConnectionSlot<D> {
     pub fn new(permit: ConnectionPermit) -> ConnectionSlot<D> {
         ConnectionSlot {
-            stage: Stage::Handshake(Some(permit)),
+            stage: Stage::Handshake {
+                permit: Some(permit),
+                holds_early_data: false,
+            },
             waker: None,
         }
     }
@@ -61,8 +68,12 @@ impl<D: Driver> ConnectionSlot<D> {
         connection: &mut Connection,
         host: &SlotContext<'_>,
     ) -> bool {
-        if let Stage::Handshake(permit) = &mut self.stage {
-            match progress(connection, host) {
+        if let Stage::Handshake {
+            permit,
+            holds_early_data,
+        } = &mut self.stage
+        {
+            match progress(connection, host, holds_early_data) {
                 Progress::None => return false,
                 Progress::Failed => self.stage = Stage::Over,
                 Progress::Begins => {
@@ -104,10 +115,29 @@ enum Progress {
     Failed,
 }
 
-fn progress(connection: &mut Connection, host: &SlotContext<'_>) -> Progress {
+/// Events of streams are left for the driver while early data is held.
+fn progress(
+    connection: &mut Connection,
+    host: &SlotContext<'_>,
+    holds_early_data: &mut bool,
+) -> Progress {
+    if *holds_early_data && !connection.is_closed() {
+        return match connection.has_proved_address() {
+            true => Progress::Begins,
+            false => Progress::None,
+        };
+    }
     while let Some(event) = connection.poll_event() {
         match event {
-            Event::Hello if connection.has_early_data() => return Progress::Begins,
+            Event::Hello if connection.has_early_data() => {
+                // The sender's address may be another's: rules about addresses, bans, and limits
+                // would hold for that one.
+                if connection.has_proved_address() {
+                    return Progress::Begins;
+                }
+                *holds_early_data = true;
+                return Progress::None;
+            }
             Event::Established => return Progress::Begins,
             Event::Lost(lost) => {
                 failed(connection, &lost, host);
