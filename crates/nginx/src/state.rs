@@ -50,7 +50,7 @@ impl Drop for BodyFile {
     }
 }
 
-/// How a client has asked for something.
+/// The words of a client's request.
 pub struct Asked {
     pub method: Box<[u8]>,
     pub start_line: Box<[u8]>,
@@ -60,7 +60,7 @@ pub struct Asked {
 #[derive(Clone)]
 pub struct State {
     pub server: Arc<Server>,
-    /// Of a request inside of another one: how the client asked for the outermost one.
+    /// In a request inside of another one, the words of the outermost one.
     pub asked: Option<Rc<Asked>>,
     pub location: Arc<Location>,
     /// A named location that comes next, instead of a search.

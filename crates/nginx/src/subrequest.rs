@@ -110,7 +110,7 @@ pub fn inner(
     Some(inner)
 }
 
-/// What variables say of the client's request; the head of one inside of it is a GET.
+/// The words that variables have for the client's request; the head of one inside of it is a GET.
 fn asked(exchange: &Exchange) -> Rc<Asked> {
     let view = exchange.head.view();
     Rc::new(Asked {

@@ -58,13 +58,8 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     let Some(mut request) = begin(cache, exchange, &mut incoming) else {
         return Handled::Declined;
     };
-    // Rules may send the request for a refresh to another site or URL than the page's.
-    let refresh = incoming.refresh.filter(|refresh| {
-        request
-            .key_base
-            .is_of_page(&refresh.old.site, &refresh.old.key)
-    });
-    if let Some(refresh) = refresh {
+    let refresh = incoming.refresh.take();
+    if let Some(refresh) = refresh.filter(|refresh| is_for_page(&request, &refresh.old)) {
         (request.permit, request.old) = (Some(refresh.permit), Some(refresh.old));
         (request.is_refresh, request.include) = (true, refresh.include);
         if peers::renew(cache, exchange, &mut request).await {
@@ -118,6 +113,11 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         return Handled::Declined;
     }
     search(cache, exchange, request).await
+}
+
+/// Returns true if the request is for the page's own site and URL, to which rules may not lead.
+fn is_for_page(request: &CacheRequest, page: &Page) -> bool {
+    request.key_base.is_of_page(&page.site, &page.key)
 }
 
 /// Looks up a QUERY request, whose content becomes part of its key.

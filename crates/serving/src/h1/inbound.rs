@@ -68,6 +68,10 @@ pub enum Next {
 }
 
 impl Next {
+    fn http2(beginning: Beginning, rest: usize) -> Next {
+        Next::Http2 { beginning, rest }
+    }
+
     pub fn rest(&self) -> usize {
         match self {
             Next::Read { rest }
@@ -125,10 +129,7 @@ pub fn serve(
             && let Some(beginning) = by_upgrade(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
-            return Next::Http2 {
-                beginning,
-                rest: at,
-            };
+            return Next::http2(beginning, at);
         }
         let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
         if begun == Begun::Banned {
