@@ -56,6 +56,7 @@ impl Request<'_> {
             Builtin::RemoteAddr | Builtin::RemotePort | Builtin::ServerAddr => {
                 self.depends_on_request();
             }
+            Builtin::RequestMethod if self.state.main.is_some() => self.depends_on_request(),
             Builtin::RequestMethod if !self.is_settled() => drop(self.method()),
             _ => {}
         }
@@ -74,7 +75,7 @@ impl Request<'_> {
                 words(!query.is_empty(), b"?", b"")
             }
             Builtin::RequestUri => Held::Text(head.target()),
-            Builtin::RequestMethod => Held::Text(head.method_token()),
+            Builtin::RequestMethod => Held::Text(self.main_head().method_token()),
             Builtin::Host => Held::Text(self.host()),
             Builtin::Scheme => words(exchange.client.secure, b"https", b"http"),
             Builtin::Https => words(exchange.client.secure, b"on", b""),
@@ -298,7 +299,7 @@ impl Request<'_> {
             | Builtin::TcpinfoRttvar
             | Builtin::TcpinfoSndCwnd
             | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
-            Builtin::Request => Some(exchange.head.view().start_line().to_vec()),
+            Builtin::Request => Some(self.main_head().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),
             Builtin::ConnectionRequests => text(&client.requests.get()),

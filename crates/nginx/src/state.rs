@@ -5,7 +5,7 @@
 
 use crate::stub_status::Count;
 use saker_ap_expr::Spans;
-use saker_http::Fields;
+use saker_http::{Fields, RequestHead};
 use saker_nginx_model::{Location, Server, modules::resolver::Found};
 use std::{cell::RefCell, collections::HashMap, fs, path::PathBuf, rc::Rc, sync::Arc};
 
@@ -99,6 +99,8 @@ pub struct State {
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
     pub is_subrequest: bool,
+    /// The head of the client's request, in a request inside of it.
+    pub main: Option<Rc<RequestHead>>,
     /// An upstream was asked.
     pub is_forwarded: bool,
     /// An upstream has led the request elsewhere, and no other one was asked since.
@@ -159,6 +161,7 @@ impl State {
             body_file: None,
             auth_answer: None,
             is_subrequest: false,
+            main: None,
             is_forwarded: false,
             is_handed_over: false,
             upstream: None,
