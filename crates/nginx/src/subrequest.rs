@@ -120,11 +120,14 @@ pub fn inner(
 
 /// `$request_id` is one for a request and those inside of it.
 fn share_request_id(exchange: &Exchange, inner: &Exchange) {
-    let id = exchange
-        .log
-        .request_id
-        .get_or_init(template::new_request_id);
-    inner.log.request_id.get_or_init(|| id.clone());
+    let id = match template::request_id(exchange) {
+        b"" => exchange
+            .log
+            .request_id
+            .get_or_init(template::new_request_id),
+        known => known,
+    };
+    inner.log.request_id.get_or_init(|| id.to_vec());
 }
 
 /// Makes a request for what a request asks for, in its location: `dispatch` is behind it.
