@@ -94,9 +94,8 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         count: _,
         depth,
     } = state;
-    let is_of_all = captures
-        .as_ref()
-        .is_none_or(|(subject, _)| is_of_decision(exchange, subject));
+    let subject = captures.as_ref().map(|(subject, _)| subject);
+    let is_of_all = subject.is_none_or(|subject| is_of_decision(exchange, subject));
     let has_any = any!(has_error_page adds_path_to_alias requests_limited connections_limited
         wants_response wants_content is_subrequest is_forwarded is_handed_over has_failed is_client_settled is_last);
     let is_plain = error_fields.is_empty()
