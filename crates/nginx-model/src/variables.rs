@@ -275,6 +275,15 @@ pub enum Source {
 pub struct NamedVariable {
     pub name: Box<str>,
     pub source: Source,
+    /// `set` or a pattern stores values over those of the source.
+    pub has_slot: bool,
+}
+
+impl NamedVariable {
+    /// Returns true if a value of a request is not computed again from what has changed.
+    pub fn is_stored(&self) -> bool {
+        self.has_slot || matches!(self.source, Source::Unknown)
+    }
 }
 
 /// All variables of the configuration.
@@ -375,6 +384,7 @@ impl Variables {
         self.named.push(NamedVariable {
             name: name.as_str().into(),
             source: Source::Unknown,
+            has_slot: false,
         });
         self.numbers.insert(name.into(), number);
         number
@@ -386,6 +396,7 @@ impl Variables {
         let number = self.number(name);
         if let Some(variable) = self.named.get_mut(number) {
             let is_slot = matches!(source, Source::Slot | Source::Set);
+            variable.has_slot |= is_slot;
             if !is_slot || matches!(variable.source, Source::Unknown) {
                 variable.source = source;
             }

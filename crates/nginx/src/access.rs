@@ -104,6 +104,10 @@ pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
         {
             Verdict::Answer(of_user)
         }
+        (_, Decision::Refused(of_user), Decision::Refused(mut of_request)) => {
+            add_challenge(&of_user, &mut of_request);
+            Verdict::Answer(of_request)
+        }
         (_, _, Decision::Refused(response)) => Verdict::Answer(response),
         (_, _, Decision::Granted) => Verdict::Pass,
         (_, Decision::Refused(response), _) => Verdict::Answer(response),
@@ -111,6 +115,21 @@ pub fn access(request: &mut Request<'_>, files: &mut RecordFiles) -> Access {
         _ => Verdict::Pass,
     };
     Access::Decided(verdict)
+}
+
+/// Adds the challenge of one refusal to another, in front of its own: without it browsers ask for no
+/// password.
+fn add_challenge(of_user: &Response, of_request: &mut Response) {
+    const NAME: &str = "WWW-Authenticate";
+    let Some(challenge) = of_user.fields().first(NAME).map(<[u8]>::to_vec) else {
+        return;
+    };
+    let own = of_request.fields().first(NAME).map(<[u8]>::to_vec);
+    let fields = of_request.fields_mut();
+    fields.set(NAME, challenge);
+    if let Some(own) = own {
+        fields.append(NAME, own);
+    }
 }
 
 fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {

@@ -56,6 +56,7 @@ impl Request<'_> {
             Builtin::RemoteAddr | Builtin::RemotePort | Builtin::ServerAddr => {
                 self.depends_on_request();
             }
+            Builtin::RequestMethod if self.state.main.is_some() => self.depends_on_request(),
             Builtin::RequestMethod if !self.is_settled() => drop(self.method()),
             _ => {}
         }
@@ -74,10 +75,7 @@ impl Request<'_> {
                 words(!query.is_empty(), b"?", b"")
             }
             Builtin::RequestUri => Held::Text(head.target()),
-            Builtin::RequestMethod => Held::Text(match &self.state.asked {
-                Some(asked) => &asked.method,
-                None => head.method_token(),
-            }),
+            Builtin::RequestMethod => Held::Text(self.main_head().method_token()),
             Builtin::Host => Held::Text(self.host()),
             Builtin::Scheme => words(exchange.client.secure, b"https", b"http"),
             Builtin::Https => words(exchange.client.secure, b"on", b""),
@@ -301,10 +299,7 @@ impl Request<'_> {
             | Builtin::TcpinfoRttvar
             | Builtin::TcpinfoSndCwnd
             | Builtin::TcpinfoRcvSpace => self.tcp_info(builtin),
-            Builtin::Request => Some(match &self.state.asked {
-                Some(asked) => asked.start_line.to_vec(),
-                None => exchange.head.view().start_line().to_vec(),
-            }),
+            Builtin::Request => Some(self.main_head().start_line().to_vec()),
             Builtin::RequestId => Some(self.request_id()),
             Builtin::RequestLength => text(&exchange.head.view().byte_count()),
             Builtin::ConnectionRequests => text(&client.requests.get()),

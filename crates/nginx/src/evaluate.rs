@@ -4,7 +4,7 @@
 //! Caveat: values of maps are kept for the request, as in nginx, unless they are volatile.
 //! Out of scope: built-in variables (`builtin`).
 
-use crate::{builtin::Held, pages, request::Request};
+use crate::{builtin::Held, pages, request::Request, subrequest::is_of_main};
 use saker_ap_expr::{RequestPart, Subnet};
 use saker_config::model::Underscores;
 use saker_http::{Fields, HeadView};
@@ -150,17 +150,26 @@ impl Request<'_> {
         self.state.response = Some((status, fields));
         let variables = &self.nginx.variables;
         for (value, variable) in self.state.values.iter_mut().zip(variables) {
-            if !matches!(
-                variable.source,
-                Source::Slot | Source::Set | Source::Unknown
-            ) {
+            if !variable.is_stored() {
                 *value = None;
             }
         }
     }
 
+    /// The head of the client's request.
+    pub fn main_head(&self) -> HeadView<'_> {
+        match &self.state.main {
+            Some(main) => main.view(),
+            None => self.exchange.head.view(),
+        }
+    }
+
     /// Returns the lines of a field, joined.
     pub fn field(&mut self, name: &str) -> Option<Vec<u8>> {
+        if self.state.main.is_some() && is_of_main(name) {
+            self.depends_on_request();
+            return joined(self.main_head(), name);
+        }
         let value = joined(self.exchange.head.view(), name);
         self.depends_on_field(name, value.as_deref());
         value
@@ -335,10 +344,7 @@ impl Request<'_> {
 
     /// Records the method, which `GET` and `HEAD` of a cached route share.
     pub fn method(&mut self) -> Vec<u8> {
-        let method = match &self.state.asked {
-            Some(asked) => asked.method.to_vec(),
-            None => self.exchange.head.view().method_token().to_vec(),
-        };
+        let method = self.main_head().method_token().to_vec();
         self.depends_on_value(RequestPart::Method, Some(&method));
         method
     }

@@ -53,7 +53,6 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
     let State {
         server,
         location,
-        asked,
         named,
         captures,
         values,
@@ -77,6 +76,7 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         body_file,
         auth_answer,
         is_subrequest,
+        main,
         is_forwarded,
         is_handed_over,
         upstream,
@@ -95,13 +95,13 @@ pub fn kept(exchange: &Exchange) -> Option<Rc<dyn KeptRules>> {
         depth,
     } = state;
     let subject = captures.as_ref().map(|(subject, _)| subject);
+    let is_of_all = subject.is_none_or(|subject| is_of_decision(exchange, subject));
     let has_any = any!(has_error_page adds_path_to_alias requests_limited connections_limited
         wants_response wants_content is_subrequest is_forwarded is_handed_over has_failed is_client_settled is_last);
     let is_plain = error_fields.is_empty()
-        && none!(asked named error_status failed_status ssi_variables limit_rate response content body_file auth_answer upstream found
+        && none!(named error_status failed_status ssi_variables limit_rate response content body_file auth_answer main upstream found
             slice limit_req_status limit_conn_status user_id_got user_id_set);
-    let is_of_all = || subject.is_none_or(|subject| is_of_decision(exchange, subject));
-    (is_of_all() && asks_upstream(location) && *depth == 0 && !has_any && is_plain).then(|| {
+    (is_of_all && asks_upstream(location) && *depth == 0 && !has_any && is_plain).then(|| {
         Rc::new(Kept {
             server: Arc::clone(server),
             location: Arc::clone(location),

@@ -82,9 +82,12 @@ pub fn prepare(request: &mut Request<'_>) {
         request.exchange.cache.head_edits = None;
         return;
     }
-    // Variables that an answer sets have no value yet, and a location may find another client.
+    // Variables that an answer or its location sets have no value yet, and a location may find another
+    // client.
     let finds_client = request.nginx.settles_clients && !location.conf.real_ip.from.is_empty();
-    request.state.wants_response = location.conf.access.auth_request_set.is_some() || finds_client;
+    request.state.wants_response = matches!(location.conf.access.auth_request, Some(Some(_)))
+        || location.conf.access.auth_request_set.is_some()
+        || finds_client;
     // As in nginx, the fields are evaluated when there is a response: variables and captures keep the
     // values that they have now.
     let additions = additions_ahead(request);

@@ -213,9 +213,9 @@ impl NginxRules {
                     let Some(services) = self.inside.upgrade() else {
                         return lost();
                     };
-                    let response = auth_request::ask(exchange, &services, path).await;
+                    let answer = auth_request::ask(exchange, &services, path).await;
                     let nginx = &self.front_end.nginx;
-                    auth_request::answered(exchange, nginx, &self.watcher, &response);
+                    auth_request::answered(exchange, nginx, &self.watcher, answer);
                 }
             }
             access = self.try_access(exchange);

@@ -22,7 +22,7 @@ use saker_http::{
     conditional::range_applies,
     range::{RangeOutcome, RangeRules, resolve_by},
 };
-use saker_pipeline::{Body, BodyError, Exchange, Response};
+use saker_pipeline::{Body, BodyError, Exchange, Response, phases};
 
 impl Request<'_> {
     /// Returns the part to ask the upstream for; `None`: the location has no slices.
@@ -185,15 +185,14 @@ impl Slices {
     /// Asks for the slice. `None`: it did not come.
     async fn next(&mut self) -> Option<Body> {
         let services = self.filters.inside.upgrade()?;
-        let head = subrequest::bare_head(&self.origin);
-        let (path, query) = (self.origin.path.clone(), self.origin.query.clone());
-        let mut inner = subrequest::inner(&self.origin, head, path, query)?;
+        // Searched again, a path that was rewritten would lead elsewhere.
+        let mut inner = subrequest::same_location(&self.origin)?;
         let state = inner.extensions.get_mut::<State>()?;
         state.slice = Some(Slice {
             is_next: true,
             ..self.slice
         });
-        let response = Box::pin(subrequest::answer(&mut inner, &services)).await;
+        let response = Box::pin(phases::subrequest_in_place(&mut inner, &services)).await;
         let found = content_range(response.fields())?;
         let is_same = response.fields().first("ETag") == self.tag.as_deref()
             && found.2 == self.total

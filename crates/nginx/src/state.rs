@@ -5,7 +5,7 @@
 
 use crate::stub_status::Count;
 use saker_ap_expr::Spans;
-use saker_http::Fields;
+use saker_http::{Fields, RequestHead};
 use saker_nginx_model::{Location, Server, modules::resolver::Found};
 use std::{cell::RefCell, collections::HashMap, fs, path::PathBuf, rc::Rc, sync::Arc};
 
@@ -50,18 +50,10 @@ impl Drop for BodyFile {
     }
 }
 
-/// The words of a client's request.
-pub struct Asked {
-    pub method: Box<[u8]>,
-    pub start_line: Box<[u8]>,
-}
-
 /// The state of a request.
 #[derive(Clone)]
 pub struct State {
     pub server: Arc<Server>,
-    /// In a request inside of another one, the words of the outermost one.
-    pub asked: Option<Rc<Asked>>,
     pub location: Arc<Location>,
     /// A named location that comes next, instead of a search.
     pub named: Option<Arc<Location>>,
@@ -107,6 +99,8 @@ pub struct State {
     pub auth_answer: Option<AuthAnswer>,
     /// The request asks for permission for another one.
     pub is_subrequest: bool,
+    /// The head of the client's request, in a request inside of it.
+    pub main: Option<Rc<RequestHead>>,
     /// An upstream was asked.
     pub is_forwarded: bool,
     /// An upstream has led the request elsewhere, and no other one was asked since.
@@ -144,7 +138,6 @@ impl State {
         State {
             location: Arc::clone(&server.outside),
             server,
-            asked: None,
             named: None,
             captures: None,
             values: Vec::new(),
@@ -168,6 +161,7 @@ impl State {
             body_file: None,
             auth_answer: None,
             is_subrequest: false,
+            main: None,
             is_forwarded: false,
             is_handed_over: false,
             upstream: None,

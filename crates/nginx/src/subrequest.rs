@@ -3,12 +3,10 @@
 //!
 //! Called by: `auth_request`, `body_filters`, `ssi`, `mirror`.
 //! Caveat: a subrequest passes limits and access, as in nginx, and reaches internal locations. It has
-//! the fields of the request, no content, and none of its conditions.
+//! the fields of the request, no content, and none of its conditions; it is a GET. Variables tell of the
+//! client's request: what an authorization service is told of a method has to be the client's.
 
-use crate::{
-    pages,
-    state::{Asked, State},
-};
+use crate::{pages, state::State};
 use saker_files::Watcher;
 use saker_nginx_model::Nginx;
 use saker_pipeline::{
@@ -40,6 +38,22 @@ const LEFT_OUT: [&str; 10] = [
     "if-unmodified-since",
     "trailer",
 ];
+
+/// Fields about conditions and parts, which variables nevertheless have. Lengths of content that is not
+/// sent stay out: what they describe would be waited for.
+const TOLD: [&str; 6] = [
+    "range",
+    "if-range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+];
+
+/// True if variables have the field of the client's request, not that of the subrequest.
+pub fn is_of_main(name: &str) -> bool {
+    TOLD.contains(&name)
+}
 
 /// Makes a request for a path, by GET. `None`: there are too many inside of each other.
 pub fn subrequest(exchange: &Exchange, path: Vec<u8>, query: Option<Vec<u8>>) -> Option<Exchange> {
@@ -85,14 +99,7 @@ pub fn inner(
     inner.routing.site_index = exchange.routing.site_index;
     inner.routing.scripts_by_name = false;
     inner.log.id = Rc::clone(&exchange.log.id);
-    // Both are one request for logs and programs.
-    let id = || {
-        exchange
-            .log
-            .request_id
-            .get_or_init(template::new_request_id)
-    };
-    let _ = inner.log.request_id.set(id().clone());
+    share_request_id(exchange, &inner);
     inner.log.error_log.clone_from(&exchange.log.error_log);
     inner.share_budget(exchange);
     inner.routing.nesting = exchange.routing.nesting.saturating_add(1);
@@ -100,29 +107,51 @@ pub fn inner(
     let mut state = State::new(Arc::clone(&outer.server));
     state.values.clone_from(&outer.values);
     state.ssi_variables.clone_from(&outer.ssi_variables);
-    state.asked = Some(outer.asked.clone().unwrap_or_else(|| asked(exchange)));
     state.is_internal = true;
     state.requests_limited = true;
     state.connections_limited = true;
     state.is_subrequest = true;
+    let main = outer.main.clone();
+    state.main = Some(main.unwrap_or_else(|| Rc::new(exchange.head.clone())));
     state.is_client_settled = true;
     inner.extensions.insert(state);
     Some(inner)
 }
 
-/// The words that variables have for the client's request; the head of one inside of it is a GET.
-fn asked(exchange: &Exchange) -> Rc<Asked> {
-    let view = exchange.head.view();
-    Rc::new(Asked {
-        method: view.method_token().into(),
-        start_line: view.start_line().into(),
-    })
+/// `$request_id` is one for a request and those inside of it.
+fn share_request_id(exchange: &Exchange, inner: &Exchange) {
+    let id = match template::request_id(exchange) {
+        b"" => exchange
+            .log
+            .request_id
+            .get_or_init(template::new_request_id),
+        known => known,
+    };
+    inner.log.request_id.get_or_init(|| id.to_vec());
+}
+
+/// Makes a request for what a request asks for, in its location: `dispatch` is behind it.
+pub fn same_location(exchange: &Exchange) -> Option<Exchange> {
+    let (path, query) = (exchange.path.clone(), exchange.query.clone());
+    let mut inner = inner(exchange, bare_head(exchange), path, query)?;
+    let outer = exchange.extensions.get::<State>()?;
+    inner.routing.settings = Arc::clone(&exchange.routing.settings);
+    inner.routing.has_written_query = exchange.routing.has_written_query;
+    let state = inner.extensions.get_mut::<State>()?;
+    state.location = Arc::clone(&outer.location);
+    state.captures.clone_from(&outer.captures);
+    state.is_location_valid = outer.is_location_valid;
+    state.is_unparsed = outer.is_unparsed;
+    state.adds_path_to_alias = outer.adds_path_to_alias;
+    Some(inner)
 }
 
 /// Copies a request without its content, for work behind its response.
 pub fn copy(exchange: &Exchange) -> Exchange {
     let mut copy = exchange.upstream_copy(exchange.head.clone());
     copy.log.id = Rc::clone(&exchange.log.id);
+    copy.routing.has_written_query = exchange.routing.has_written_query;
+    share_request_id(exchange, &copy);
     copy.share_budget(exchange);
     if let Some(state) = exchange.extensions.get::<State>() {
         copy.extensions.insert(State::clone(state));
@@ -145,7 +174,8 @@ pub async fn answer(inner: &mut Exchange, services: &Services) -> Response {
     response
 }
 
-async fn answer_inner(inner: &mut Exchange, services: &Services) -> Response {
+/// Returns the response of a subrequest, or that of the path which errors are answered with.
+pub async fn answer_without_page(inner: &mut Exchange, services: &Services) -> Response {
     let mut response = match phases::run_subrequest(inner, services).await {
         Some(response) => response,
         None => phases::subrequest_content(inner, services).await,
@@ -153,6 +183,11 @@ async fn answer_inner(inner: &mut Exchange, services: &Services) -> Response {
     if phases::redirects_error(inner, services, &mut response) {
         response = phases::run_error_redirects(inner, services).await;
     }
+    response
+}
+
+async fn answer_inner(inner: &mut Exchange, services: &Services) -> Response {
+    let response = answer_without_page(inner, services).await;
     let status = response.status;
     match matches!(response.body, Body::Empty) && (status.is_error() || is_redirect(status)) {
         true => {

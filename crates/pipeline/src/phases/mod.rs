@@ -143,11 +143,21 @@ pub async fn run_error_document(
 /// Runs the phases for a subrequest (a page included in a page) up to its content. `None`: it
 /// passed, and [`subrequest_content`] produces the content.
 pub async fn run_subrequest(exchange: &mut Exchange, services: &Services) -> Option<Response> {
-    // The outer request has been counted.
+    stand_inside(exchange);
+    before_content(exchange, services, BEHIND_HOST).await
+}
+
+/// Takes an exchange for one inside of another, which has been counted.
+fn stand_inside(exchange: &mut Exchange) {
     exchange.limits.admission = Some(Admission::Pass);
     (exchange.limits.is_admitted, exchange.limits.is_counted) = (true, true);
     exchange.routing.is_inside = true;
-    before_content(exchange, services, BEHIND_HOST).await
+}
+
+/// Produces the content of a subrequest for what its request asks for: rules have led both to one place.
+pub async fn subrequest_in_place(exchange: &mut Exchange, services: &Services) -> Response {
+    stand_inside(exchange);
+    run_from(exchange, services, FIXUPS).await
 }
 
 /// Produces the content of a subrequest that [`run_subrequest`] let pass.
