@@ -365,7 +365,7 @@ impl<G> Endpoint<G> {
             serial: self.serial,
         };
         let peer = inner.remote_address();
-        let connection = Connection::new(inner, now, &self.settings);
+        let connection = Connection::new(inner, now, &self.settings, proved);
         let stage = Stage::Handshake { proved };
         let (armed, sample, serial) = (Armed::default(), Sample::default(), self.serial);
         let slot = Slot {

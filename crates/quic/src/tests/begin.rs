@@ -2,9 +2,10 @@
 
 use super::pair::{CLIENT, Pair, client_config};
 use crate::{Event, Lost, Settings, VERSION_1, VERSION_2};
+use quinn_proto::TokenMemoryCache;
 use rustls::HandshakeKind;
 use saker_net::{Arrival, steering};
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 const WHILE: Duration = Duration::from_millis(500);
 
@@ -298,4 +299,55 @@ fn a_session_is_good_for_early_data_once() {
     }
     pair.run(Duration::from_millis(15));
     assert!(pair.server().1.early.is_empty(), "replayed");
+}
+
+/// Only a token of an earlier connection proves an address before the handshake is over.
+#[test]
+fn early_data_of_addresses_without_proof_is_known_as_such() {
+    for has_token in [true, false] {
+        let mut pair = Pair::with_early_data(Settings::default());
+        let first = pair.connect();
+        pair.run(WHILE);
+        pair.client(first).0.close(0, "");
+        pair.client.wake(first);
+        pair.run(WHILE * 6);
+        if !has_token {
+            pair.client_config
+                .token_store(Arc::new(TokenMemoryCache::default()));
+        }
+        let again = pair.connect();
+        pair.send(again, "early");
+        pair.run(Duration::from_millis(15));
+        let connection = pair.server().0;
+        assert!(connection.is_early() && connection.has_early_data());
+        assert_eq!(connection.is_unproved_early_data(), !has_token);
+        pair.run(WHILE);
+        assert!(!pair.server().0.is_unproved_early_data());
+        assert_eq!(pair.server.counts.early_data_connections, 1);
+    }
+}
+
+/// RFC 9000 section 9: who is let in by the proof of one address could go on from another.
+#[test]
+fn nobody_moves_before_the_handshake_is_over() {
+    let mut pair = Pair::with_early_data(Settings::default());
+    let first = pair.connect();
+    pair.run(WHILE);
+    pair.client(first).0.close(0, "");
+    pair.client.wake(first);
+    pair.run(WHILE * 6);
+    let again = pair.connect();
+    pair.run(Duration::from_millis(15));
+    let forged = "203.0.113.50:40000".parse().unwrap();
+    let own = std::mem::replace(&mut pair.client_card.address, forged);
+    pair.send(again, "early");
+    pair.run(Duration::ZERO);
+    pair.client_card.address = own;
+    pair.run(Duration::from_millis(2));
+    assert!(pair.server().0.is_early());
+    pair.run(WHILE);
+    let connection = pair.server().0;
+    assert!(!connection.is_early());
+    assert_eq!((connection.peer(), connection.first_peer()), (own, own));
+    assert_eq!(pair.server.counts.migrations, 0);
 }

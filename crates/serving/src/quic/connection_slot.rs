@@ -1,9 +1,10 @@
 //! A connection in the endpoint loop: in its handshake, with its driver, or closed.
 //!
 //! Called by: `endpoint_loop`, once per turn.
-//! Caveat: the driver starts when the handshake is over, or, with early data, when the server name
-//! is known. The limit on connections per address is checked only then, because before that a
-//! spoofed address could use up another client's share.
+//! Caveat: the driver starts when the handshake is over, or, with early data of a client that has
+//! proved its address by a token, when the server name is known. The limit on connections per
+//! address is checked only then, because before that a spoofed address could use up another
+//! client's share; rules by address and bans would hit it as well.
 
 use super::driver::{Driver, Turn};
 use crate::{
@@ -105,6 +106,9 @@ enum Progress {
 }
 
 fn progress(connection: &mut Connection, host: &SlotContext<'_>) -> Progress {
+    if connection.is_unproved_early_data() {
+        return Progress::None;
+    }
     while let Some(event) = connection.poll_event() {
         match event {
             Event::Hello if connection.has_early_data() => return Progress::Begins,
@@ -142,7 +146,7 @@ fn client(connection: &Connection, host: &SlotContext<'_>) -> Client {
         Address::Tcp(address) => (connection.local().unwrap_or(address.ip()), address.port()),
         Address::Unix(_) => (IpAddr::from([0; 4]), 0),
     };
-    let peer = connection.peer();
+    let peer = connection.first_peer();
     let plain = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::new(
         plain,
