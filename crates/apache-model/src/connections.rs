@@ -107,15 +107,17 @@ impl HostConnections {
         let last =
             |of: fn(&HostConnections) -> Option<bool>| all.iter().rev().find_map(|host| of(host));
         let protocols: Vec<Protocols> = all.iter().filter_map(|host| host.protocols).collect();
-        if !protocols.is_empty() {
-            let is_tls = listener.tls.is_some();
-            listener.http2 = protocols
+        // Without a word about protocols, only clients with TLS get more than Apache gives them: on
+        // plain connections through a proxy, HTTP/2 may get past that proxy's rules.
+        let is_tls = listener.tls.is_some();
+        listener.http2 = match protocols.is_empty() {
+            true => is_tls,
+            false => protocols
                 .iter()
-                .any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c });
-        }
-
+                .any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c }),
+        };
         listener.http2_direct = last(|host| host.h2_direct).unwrap_or(true);
-        listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(true);
+        listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(!is_tls);
         // Off by default in Apache, where it is new; what a site's rules say about `Upgrade` holds
         // for it here as well.
         listener.http2_websockets = last(|host| host.h2_websockets).unwrap_or(true);
@@ -240,6 +242,7 @@ mod tests {
         };
         for (hosts, tls, expected) in [
             (vec![], true, true),
+            (vec![], false, false),
             (vec![of(false, false)], true, false),
             (vec![of(false, false), of(true, false)], true, true),
             (vec![of(true, false)], false, false),

@@ -120,7 +120,7 @@ pub fn serve(
             return plain_on_tls_port(session, &services.generation, view, request);
         }
         if session.http2.upgrade
-            && let Some(beginning) = by_upgrade(view)
+            && let Some(beginning) = by_upgrade(session, &services.generation, view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
             return Next::Http2 {
@@ -168,9 +168,10 @@ fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
     }
 }
 
-/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2).
-fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
-    if !view.has(KnownField::Upgrade) {
+/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2). Never for trusted proxies: one that passes the
+/// field on would become a pipe, and what its client sends through it would count as its own.
+fn by_upgrade(session: &Session, generation: &Generation, view: HeadView<'_>) -> Option<Beginning> {
+    if !view.has(KnownField::Upgrade) || session.is_trusted_proxy(generation) {
         return None;
     }
     let settings = upgrade::h2c_settings(view)?;
