@@ -175,8 +175,17 @@ fn by_upgrade(session: &Session, generation: &Generation, view: HeadView<'_>) ->
         return None;
     }
     let settings = upgrade::h2c_settings(view)?;
+    // Streams have no such fields (RFC 9113 section 8.2.2): what else was proposed ends here, too.
+    let answered = ["connection", "upgrade", "http2-settings"];
+    let is_left = |name: &[u8]| {
+        !answered
+            .iter()
+            .any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
+    };
+    let mut request = view.to_owned().edited(is_left, []);
+    request.settle_host().ok()?;
     Some(Beginning::Upgrade {
-        request: Box::new(view.to_request().ok()?),
+        request: Box::new(request),
         settings,
     })
 }

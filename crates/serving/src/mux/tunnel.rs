@@ -89,6 +89,10 @@ impl Exchanges {
             .get_mut(&id)
             .and_then(|stream| stream.tunnel.take())
         else {
+            // Not asked for one; 101 is no status of HTTP/2 (RFC 9113 section 8.6).
+            if response.tunnel.is_some() || response.status == Status::SWITCHING_PROTOCOLS {
+                *response = respond::built_in_page(Response::new(Status::BAD_GATEWAY));
+            }
             return None;
         };
         match response.tunnel.take() {
