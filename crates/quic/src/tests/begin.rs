@@ -327,9 +327,9 @@ fn early_data_of_addresses_without_proof_is_known_as_such() {
     }
 }
 
-/// RFC 9000 section 9: who is let in by the proof of one address could go on from another.
+/// RFC 9000 section 9: a proof of one address must not let in another.
 #[test]
-fn nobody_moves_before_the_handshake_is_over() {
+fn clients_stay_where_they_are_during_the_handshake() {
     let mut pair = Pair::with_early_data(Settings::default());
     let first = pair.connect();
     pair.run(WHILE);

@@ -563,7 +563,7 @@ fn what_comes_early_is_answered_where_it_only_reads() {
 }
 
 /// One forged datagram may hold a handshake's beginning with the request behind it: nothing is done
-/// in the name of an address that nobody has proved.
+/// in the name of an address that is not proved.
 #[test]
 fn what_comes_early_waits_until_its_address_is_proved() {
     let saker = start_with_backend("");
