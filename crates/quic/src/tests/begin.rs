@@ -336,15 +336,23 @@ fn clients_stay_where_they_are_during_the_handshake() {
     pair.client(first).0.close(0, "");
     pair.client.wake(first);
     pair.run(WHILE * 6);
+    let (own, forged) = (
+        CLIENT.parse().unwrap(),
+        "203.0.113.50:40000".parse().unwrap(),
+    );
     let again = pair.connect();
-    pair.run(Duration::from_millis(15));
-    let forged = "203.0.113.50:40000".parse().unwrap();
-    let own = std::mem::replace(&mut pair.client_card.address, forged);
-    pair.send(again, "early");
     pair.run(Duration::ZERO);
-    pair.client_card.address = own;
+    let begun = pair.client_card.queue.len();
+    pair.send(again, vec![1; 3000]);
     pair.run(Duration::from_millis(2));
-    assert!(pair.server().0.is_early());
+    assert!(pair.client_card.queue.len() > begun, "nothing early");
+    for packet in pair.client_card.queue.iter_mut().skip(begun) {
+        packet.from = forged;
+    }
+    pair.run(Duration::from_millis(13));
+    let (connection, peer) = pair.server();
+    assert!(connection.is_early() && peer.early.is_empty());
+    assert_eq!(connection.peer(), own);
     pair.run(WHILE);
     let connection = pair.server().0;
     assert!(!connection.is_early());

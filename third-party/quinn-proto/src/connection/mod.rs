@@ -1128,11 +1128,7 @@ impl Connection {
                 // If this packet could initiate a migration and we're a client or a server that
                 // forbids migration, drop the datagram. This could be relaxed to heuristically
                 // permit NAT-rebinding-like migration.
-                // Nor does the peer move during the handshake (RFC 9000 section 9): what proves an
-                // address then, proves the one that the connection began with.
-                if remote != self.path.remote
-                    && (!self.side.remote_may_migrate() || self.state.is_handshake())
-                {
+                if remote != self.path.remote && !self.side.remote_may_migrate() {
                     trace!("discarding packet from unrecognized peer {}", remote);
                     return;
                 }
