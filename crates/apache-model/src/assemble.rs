@@ -83,12 +83,17 @@ impl Process {
         self.connections.apply(&mut model);
         self.managed.apply(main, &mut model, diagnostics);
         for listener in &mut model.listeners {
-            let hosts: Vec<_> = drafts
+            let drafts = drafts
                 .iter()
-                .filter(|draft| self.listeners_of(draft).contains(&listener.address))
-                .map(|draft| &draft.connections)
-                .collect();
+                .filter(|draft| self.listeners_of(draft).contains(&listener.address));
+            let (mut hosts, mut has_proxies) = (Vec::new(), main.believes_proxies());
+            for draft in drafts {
+                hosts.push(&draft.connections);
+                has_proxies |= draft.believes_proxies();
+            }
             HostConnections::apply(&main.connections, &hosts, listener);
+            // A proxy that passes `Upgrade: h2c` on would become a pipe, and be believed still.
+            listener.http2_upgrade &= !has_proxies;
         }
         add_upstreams(&mut model, &hosts);
         (model, hosts)

@@ -107,20 +107,17 @@ impl HostConnections {
         let last =
             |of: fn(&HostConnections) -> Option<bool>| all.iter().rev().find_map(|host| of(host));
         let protocols: Vec<Protocols> = all.iter().filter_map(|host| host.protocols).collect();
+        // Without a word about protocols, only clients with TLS get more than Apache gives them: on
+        // plain connections through a proxy, HTTP/2 may get past that proxy's rules.
         let is_tls = listener.tls.is_some();
-        if protocols.is_empty() {
-            // Apache's default is `http/1.1`. HTTP/2 by ALPN is no matter of trust; in the clear, a
-            // proxy in front that knows HTTP/1.1 only would let its own rules be passed by.
-            listener.http2 = is_tls;
-        } else {
-            listener.http2 = protocols
+        listener.http2 = match protocols.is_empty() {
+            true => is_tls,
+            false => protocols
                 .iter()
-                .any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c });
-        }
-
+                .any(|protocols| if is_tls { protocols.h2 } else { protocols.h2c }),
+        };
         listener.http2_direct = last(|host| host.h2_direct).unwrap_or(true);
-        // Without h2c there is no HTTP/2 to upgrade to.
-        listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(true);
+        listener.http2_upgrade = last(|host| host.h2_upgrade).unwrap_or(!is_tls);
         // Off by default in Apache, where it is new; what a site's rules say about `Upgrade` holds
         // for it here as well.
         listener.http2_websockets = last(|host| host.h2_websockets).unwrap_or(true);

@@ -64,6 +64,13 @@ pub struct HostDraft {
 }
 
 impl HostDraft {
+    /// Clients are those that proxies name (RemoteIPHeader).
+    pub fn believes_proxies(&self) -> bool {
+        self.local
+            .as_ref()
+            .is_some_and(|local| local.remoteip.header.is_some())
+    }
+
     pub fn main(server_root: &Path) -> HostDraft {
         let origin = Origin {
             file: "the server".into(),

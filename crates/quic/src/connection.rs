@@ -28,13 +28,15 @@ pub struct Connection {
     pub(crate) now: Instant,
     send_buffer_bytes: u64,
     send_buffer_bytes_max: u64,
-    /// The peer's address was known to be its own when the connection began.
-    pub(crate) is_proved: bool,
     /// Server connections only; clients size their windows by other criteria.
     receive_window: Option<ReceiveWindow>,
     /// Why it is over, and the code that we closed it with.
     pub(crate) lost: Option<Lost>,
     pub(crate) closed_with: Option<u64>,
+    /// The address that the handshake is held with.
+    first_peer: SocketAddr,
+    /// It is the sender's own, by a token, since the first packet.
+    is_peer_proved: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -133,6 +135,7 @@ impl Connection {
         inner: quinn_proto::Connection,
         now: Instant,
         settings: &Settings,
+        is_peer_proved: bool,
     ) -> Connection {
         let (first, max) = (
             settings.connection_window_bytes.into(),
@@ -142,12 +145,14 @@ impl Connection {
         let receive_window = inner.side().is_server().then(receive_window);
         let send_buffer_bytes_max = settings.send_buffer_bytes_max;
         let send_buffer_bytes = SEND_BUFFER_BYTES_FIRST;
+        let first_peer = inner.remote_address();
         Connection {
             inner,
             now,
+            first_peer,
+            is_peer_proved,
             send_buffer_bytes,
             send_buffer_bytes_max,
-            is_proved: false,
             receive_window,
             lost: None,
             closed_with: None,
@@ -350,6 +355,12 @@ impl Connection {
         self.inner.remote_address()
     }
 
+    /// The address that the handshake is held with, which its end proves. The peer may have moved
+    /// since, to one that is not proved yet.
+    pub fn first_peer(&self) -> SocketAddr {
+        self.first_peer
+    }
+
     /// The address of ours that the peer talks to.
     pub fn local(&self) -> Option<IpAddr> {
         self.inner.local_ip()
@@ -369,10 +380,10 @@ impl Connection {
         self.inner.accepted_0rtt() || self.inner.has_0rtt()
     }
 
-    /// The client has shown that it receives at its address: by a token in its first packet (Retry,
-    /// NEW_TOKEN), or by the end of the handshake.
-    pub fn has_proved_address(&self) -> bool {
-        self.is_proved || !self.is_early()
+    /// The handshake has begun with early data, and the client's address may be made up: nothing is
+    /// to be done in its name yet. What came waits, and its events with it.
+    pub fn is_unproved_early_data(&self) -> bool {
+        !self.is_peer_proved && self.has_early_data() && self.is_early()
     }
 
     pub fn figures(&self) -> Figures {

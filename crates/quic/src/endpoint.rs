@@ -365,8 +365,7 @@ impl<G> Endpoint<G> {
             serial: self.serial,
         };
         let peer = inner.remote_address();
-        let mut connection = Connection::new(inner, now, &self.settings);
-        connection.is_proved = proved;
+        let connection = Connection::new(inner, now, &self.settings, proved);
         let stage = Stage::Handshake { proved };
         let (armed, sample, serial) = (Armed::default(), Sample::default(), self.serial);
         let slot = Slot {

@@ -112,16 +112,17 @@ fn settings(worker: &Worker, client: &mut Client) -> ListenerSettings {
             http2: Http2Terms::default(),
         };
     };
+    let preface = listener
+        .proxy_protocol_from
+        .iter()
+        .any(|network| network.contains(client.ip()))
+        && !listener
+            .proxy_protocol_except
+            .iter()
+            .any(|network| network.contains(client.ip()));
     ListenerSettings {
         stream: listener.stream.clone(),
-        preface: listener
-            .proxy_protocol_from
-            .iter()
-            .any(|network| network.contains(client.ip()))
-            && !listener
-                .proxy_protocol_except
-                .iter()
-                .any(|network| network.contains(client.ip())),
+        preface,
         names_client: listener
             .proxy_protocol_believed
             .as_ref()
@@ -133,7 +134,7 @@ fn settings(worker: &Worker, client: &mut Client) -> ListenerSettings {
             .and_then(|_| worker.tls.borrow().acceptor(&listener.address).cloned()),
         http2: Http2Terms {
             direct: listener.http2 && listener.http2_direct,
-            upgrade: listener.http2 && listener.http2_upgrade,
+            upgrade: listener.http2 && listener.http2_upgrade && !preface,
             extended_connect: listener.http2_websockets,
         },
     }

@@ -158,7 +158,7 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         default: Some("true"),
         example: Some("false"),
         summary: "Enable HTTP/2: over TLS by ALPN, without TLS for clients that start with it \
-                  (prior knowledge). `Upgrade: h2c` is not taken.",
+                  (h2c with prior knowledge). `Upgrade: h2c` is not accepted.",
         apache: Some("Protocols, H2Direct, H2Upgrade"),
         aliases: &["h2", "h2c", "protocols"],
         set: |listener, given| listener.http2 = Some(given.boolean()),

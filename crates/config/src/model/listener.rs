@@ -121,9 +121,10 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
     /// HTTP/2: by ALPN over TLS; on a plain listener by prior knowledge, or by upgrade (h2c).
     pub http2: bool,
-    /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells
-    /// them apart.
+    /// On a plain listener, by prior knowledge. Only Apache's configuration switches it off.
     pub http2_direct: bool,
+    /// On a plain listener, by upgrade. Only Apache's configuration switches it on: through a front
+    /// proxy that passes `Upgrade` on, clients would get past that proxy's rules.
     pub http2_upgrade: bool,
     /// WebSockets over HTTP/2 (RFC 8441).
     pub http2_websockets: bool,

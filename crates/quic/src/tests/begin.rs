@@ -2,9 +2,10 @@
 
 use super::pair::{CLIENT, Pair, client_config};
 use crate::{Event, Lost, Settings, VERSION_1, VERSION_2};
+use quinn_proto::TokenMemoryCache;
 use rustls::HandshakeKind;
 use saker_net::{Arrival, steering};
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 const WHILE: Duration = Duration::from_millis(500);
 
@@ -141,32 +142,6 @@ fn a_token_of_before_saves_the_proof() {
     pair.connect();
     pair.run(WHILE);
     assert_eq!(pair.server.counts.retries, 2, "a client without one");
-}
-
-/// RFC 9000 section 8.1: an address is the client's own once it has shown a token or the end of the
-/// handshake.
-#[test]
-fn addresses_are_proved_by_tokens_and_by_the_end() {
-    for (unproved_max, at_once) in [(64, false), (0, true)] {
-        let mut pair = Pair::new(Settings {
-            handshakes_unproved_max: unproved_max,
-            ..Settings::default()
-        });
-        pair.connect();
-        let mut first = None;
-        for _ in 0..200 {
-            pair.run(Duration::from_millis(1));
-            if pair.server.ids().next().is_some() {
-                let connection = pair.server().0;
-                first = first.or(Some((
-                    connection.is_early(),
-                    connection.has_proved_address(),
-                )));
-            }
-        }
-        assert_eq!(first, Some((true, at_once)), "{unproved_max}");
-        assert!(pair.server().0.has_proved_address(), "at the end");
-    }
 }
 
 #[test]
@@ -324,4 +299,63 @@ fn a_session_is_good_for_early_data_once() {
     }
     pair.run(Duration::from_millis(15));
     assert!(pair.server().1.early.is_empty(), "replayed");
+}
+
+/// Only a token of an earlier connection proves an address before the handshake is over.
+#[test]
+fn early_data_of_addresses_without_proof_is_known_as_such() {
+    for has_token in [true, false] {
+        let mut pair = Pair::with_early_data(Settings::default());
+        let first = pair.connect();
+        pair.run(WHILE);
+        pair.client(first).0.close(0, "");
+        pair.client.wake(first);
+        pair.run(WHILE * 6);
+        if !has_token {
+            pair.client_config
+                .token_store(Arc::new(TokenMemoryCache::default()));
+        }
+        let again = pair.connect();
+        pair.send(again, "early");
+        pair.run(Duration::from_millis(15));
+        let connection = pair.server().0;
+        assert!(connection.is_early() && connection.has_early_data());
+        assert_eq!(connection.is_unproved_early_data(), !has_token);
+        pair.run(WHILE);
+        assert!(!pair.server().0.is_unproved_early_data());
+        assert_eq!(pair.server.counts.early_data_connections, 1);
+    }
+}
+
+/// RFC 9000 section 9: a proof of one address must not let in another.
+#[test]
+fn clients_stay_where_they_are_during_the_handshake() {
+    let mut pair = Pair::with_early_data(Settings::default());
+    let first = pair.connect();
+    pair.run(WHILE);
+    pair.client(first).0.close(0, "");
+    pair.client.wake(first);
+    pair.run(WHILE * 6);
+    let (own, forged) = (
+        CLIENT.parse().unwrap(),
+        "203.0.113.50:40000".parse().unwrap(),
+    );
+    let again = pair.connect();
+    pair.run(Duration::ZERO);
+    let begun = pair.client_card.queue.len();
+    pair.send(again, vec![1; 3000]);
+    pair.run(Duration::from_millis(2));
+    assert!(pair.client_card.queue.len() > begun, "nothing early");
+    for packet in pair.client_card.queue.iter_mut().skip(begun) {
+        packet.from = forged;
+    }
+    pair.run(Duration::from_millis(13));
+    let (connection, peer) = pair.server();
+    assert!(connection.is_early() && peer.early.is_empty());
+    assert_eq!(connection.peer(), own);
+    pair.run(WHILE);
+    let connection = pair.server().0;
+    assert!(!connection.is_early());
+    assert_eq!((connection.peer(), connection.first_peer()), (own, own));
+    assert_eq!(pair.server.counts.migrations, 0);
 }

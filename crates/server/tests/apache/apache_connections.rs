@@ -131,6 +131,42 @@ fn protocols() {
         ),
         ("2".into(), String::new())
     );
+    // Apache's default; and through a proxy that is believed, nothing by upgrade.
+    let server = Server::new("protocols-4", "");
+    assert_eq!(
+        (
+            version(&server, "--http2"),
+            version(&server, "--http2-prior-knowledge")
+        ),
+        ("1.1".into(), String::new())
+    );
+    let server = Server::new(
+        "protocols-5",
+        "Protocols h2c http/1.1\nRemoteIPHeader X-Forwarded-For\nRemoteIPTrustedProxy 127.0.0.1",
+    );
+    assert_eq!(
+        (
+            version(&server, "--http2"),
+            version(&server, "--http2-prior-knowledge")
+        ),
+        ("1.1".into(), "2".into())
+    );
+}
+
+#[test]
+fn no_upgrade_behind_the_proxy_protocol() {
+    let server = Server::new(
+        "protocols-preface",
+        "Protocols h2c http/1.1\nRemoteIPProxyProtocol On",
+    );
+    let output = curl(&[
+        "--http2",
+        "--haproxy-protocol",
+        "-w",
+        "%{http_version}",
+        &format!("http://{}/page.txt", server.address),
+    ]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "1.1");
 }
 
 /// The heads of an answer, without their other lines.

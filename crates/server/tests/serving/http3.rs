@@ -562,6 +562,35 @@ fn what_comes_early_is_answered_where_it_only_reads() {
     );
 }
 
+/// One forged datagram may hold a handshake's beginning with the request behind it: nothing is done
+/// in the name of an address that is not proved.
+#[test]
+fn what_comes_early_waits_until_its_address_is_proved() {
+    let saker = start_with_backend("");
+    let client = Client::default();
+    let address = saker.server.address().to_string();
+    client.connect_for_ticket(&address).get("/app/x");
+    let begun = || counter(&saker, "quic_handshakes_total{result=\"begun\"}");
+    wait_until("the first request is counted", || {
+        requests_received(&saker) == 1
+    });
+    let before = begun();
+    let mut second = client.without_tokens().begin(&address);
+    let read = second.open("GET", "/app/x", &[], true);
+    wait_until("the handshake has begun", || begun() > before);
+    // By a client that has gone all the way meanwhile.
+    Client::default().connect(&address).get("/folder/page.html");
+    wait_until("the other's request is counted", || {
+        requests_received(&saker) >= 2
+    });
+    assert_eq!(requests_received(&saker), 2, "served before any proof");
+    let response = second.response(read);
+    assert!(second.connection().has_early_data(), "no 0-RTT");
+    assert_eq!(response.status, 200);
+    let text = response.text().to_ascii_lowercase();
+    assert!(!text.contains("early-data"), "{text}");
+}
+
 fn counter(saker: &Saker, name: &str) -> u64 {
     operate::ask(&saker.dir.join("state"), "status").unwrap()["counters"][name]
         .as_u64()

@@ -141,6 +141,36 @@ fn what_comes_behind_the_heads_is_not_lost() {
     assert!(client.closed_within(Duration::from_secs(10)) || client.finish_sending().is_ok());
 }
 
+/// The request that asks for HTTP/2 is a stream's, and its other proposals end there.
+#[test]
+fn a_change_to_http2_is_no_websocket() {
+    let (heads, heard) = mpsc::channel();
+    let address = backend(move |mut stream| {
+        let head = read_head(&mut stream).unwrap_or_default();
+        let _ = stream.write_all(switching(&head).as_bytes());
+        let _ = heads.send(head);
+    });
+    let front = Front::start(
+        "tunnel-h2c",
+        &format!(
+            "LoadModule proxy_module modules/mod_proxy.so\nProxyPass / http://{address}/ upgrade=ANY\n"
+        ),
+    );
+    let mut client = front.client();
+    client
+        .send(
+            "GET /echo HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c, websocket\r\n\
+             HTTP2-Settings: AAMAAABkAAQAAP__\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\
+             PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+        )
+        .unwrap();
+    let head = heard.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(field(&head, "upgrade"), None, "{head}");
+    assert_eq!(field(&head, "http2-settings"), None, "{head}");
+    let lines = front.log(1);
+    assert!(lines[0].contains(" 502 "), "{lines:?}");
+}
+
 #[test]
 fn only_what_was_asked_for_is_passed_on() {
     let front = start("tunnel-asked", "");

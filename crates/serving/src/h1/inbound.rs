@@ -68,10 +68,6 @@ pub enum Next {
 }
 
 impl Next {
-    fn http2(beginning: Beginning, rest: usize) -> Next {
-        Next::Http2 { beginning, rest }
-    }
-
     pub fn rest(&self) -> usize {
         match self {
             Next::Read { rest }
@@ -124,12 +120,13 @@ pub fn serve(
             return plain_on_tls_port(session, &services.generation, view, request);
         }
         if session.http2.upgrade
-            && view.has(KnownField::Upgrade)
-            && !is_behind_proxy(session, &services.generation)
-            && let Some(beginning) = by_upgrade(view)
+            && let Some(beginning) = by_upgrade(session, &services.generation, view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
-            return Next::http2(beginning, at);
+            return Next::Http2 {
+                beginning,
+                rest: at,
+            };
         }
         let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
         if begun == Begun::Banned {
@@ -171,28 +168,24 @@ fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
     }
 }
 
-/// A proxy in front that passes the upgrade on would see nothing of the requests behind it, so that
-/// clients would get past its rules and speak in its name.
-fn is_behind_proxy(session: &Session, generation: &Generation) -> bool {
-    let (connection, trusted) = (
-        &session.connection,
-        &generation.model.server.trusted_proxies,
-    );
-    connection.preface.is_some() || !trusted.is_idle() && trusted.trusts(connection.ip())
-}
-
-/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2). The first request is as if it had come in HTTP/2:
-/// it asks for no other protocol.
-fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
+/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2). Never for trusted proxies: one that passes the
+/// field on would become a pipe, and what its client sends through it would count as its own.
+fn by_upgrade(session: &Session, generation: &Generation, view: HeadView<'_>) -> Option<Beginning> {
+    if !view.has(KnownField::Upgrade) || session.is_trusted_proxy(generation) {
+        return None;
+    }
     let settings = upgrade::h2c_settings(view)?;
-    let request = view.to_request().ok()?;
-    let is_of_upgrade = |name: &[u8]| {
-        let of_upgrade: [&[u8]; 3] = [b"connection", b"upgrade", b"http2-settings"];
-        of_upgrade.iter().any(|one| one.eq_ignore_ascii_case(name))
+    // Streams have no such fields (RFC 9113 section 8.2.2): what else was proposed ends here, too.
+    let answered = ["connection", "upgrade", "http2-settings"];
+    let is_left = |name: &[u8]| {
+        !answered
+            .iter()
+            .any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
     };
-    let fields = view.fields().filter(|(name, _)| !is_of_upgrade(name));
+    let mut request = view.to_owned().edited(is_left, []);
+    request.settle_host().ok()?;
     Some(Beginning::Upgrade {
-        request: Box::new(request.with_fields(fields)),
+        request: Box::new(request),
         settings,
     })
 }
@@ -428,27 +421,4 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
         body_bytes,
         (out.len() - start) as u64,
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use saker_http::{RequestHead, Version};
-
-    #[test]
-    fn a_request_that_becomes_http2_asks_for_no_other_protocol() {
-        let fields = [
-            ("Host", "a"),
-            ("Connection", "Upgrade, HTTP2-Settings"),
-            ("Upgrade", "h2c, websocket"),
-            ("HTTP2-Settings", "AAMAAABk"),
-            ("X", "1"),
-        ];
-        let head = RequestHead::build("GET", "/", Version::Http11, &fields);
-        let Some(Beginning::Upgrade { request, .. }) = by_upgrade(head.view()) else {
-            panic!("no upgrade");
-        };
-        let left: Vec<&[u8]> = request.view().fields().map(|(name, _)| name).collect();
-        assert_eq!(left, [&b"Host"[..], b"X"]);
-    }
 }

@@ -89,8 +89,8 @@ impl Exchanges {
             .get_mut(&id)
             .and_then(|stream| stream.tunnel.take())
         else {
-            // RFC 9113 section 8.6: there is no 101 in HTTP/2, and this stream asked for no tunnel.
-            if response.tunnel.take().is_some() || response.status.0 == 101 {
+            // Not asked for one; 101 is no status of HTTP/2 (RFC 9113 section 8.6).
+            if response.tunnel.is_some() || response.status == Status::SWITCHING_PROTOCOLS {
                 *response = respond::built_in_page(Response::new(Status::BAD_GATEWAY));
             }
             return None;

@@ -1,9 +1,10 @@
 //! A connection in the endpoint loop: in its handshake, with its driver, or closed.
 //!
 //! Called by: `endpoint_loop`, once per turn.
-//! Caveat: the driver starts when the handshake is over, or, with early data of a client whose
-//! address is proved (RFC 9000 section 8.1), when the server name is known. The limit on connections per address is checked only then, because before that a
-//! spoofed address could use up another client's share.
+//! Caveat: the driver starts when the handshake is over, or, with early data of a client that has
+//! proved its address by a token, when the server name is known. The limit on connections per
+//! address is checked only then, because before that a spoofed address could use up another
+//! client's share; rules by address and bans would hit it as well.
 
 use super::driver::{Driver, Turn};
 use crate::{
@@ -34,11 +35,7 @@ pub struct ConnectionSlot<D> {
 }
 
 enum Stage<D> {
-    Handshake {
-        permit: Option<ConnectionPermit>,
-        /// Early data waits in QUIC until the address is proved.
-        holds_early_data: bool,
-    },
+    Handshake(Option<ConnectionPermit>),
     Served(D),
     Over,
 }
@@ -53,10 +50,7 @@ pub struct SlotContext<'a> {
 impl<D: Driver> ConnectionSlot<D> {
     pub fn new(permit: ConnectionPermit) -> ConnectionSlot<D> {
         ConnectionSlot {
-            stage: Stage::Handshake {
-                permit: Some(permit),
-                holds_early_data: false,
-            },
+            stage: Stage::Handshake(Some(permit)),
             waker: None,
         }
     }
@@ -68,12 +62,8 @@ impl<D: Driver> ConnectionSlot<D> {
         connection: &mut Connection,
         host: &SlotContext<'_>,
     ) -> bool {
-        if let Stage::Handshake {
-            permit,
-            holds_early_data,
-        } = &mut self.stage
-        {
-            match progress(connection, host, holds_early_data) {
+        if let Stage::Handshake(permit) = &mut self.stage {
+            match progress(connection, host) {
                 Progress::None => return false,
                 Progress::Failed => self.stage = Stage::Over,
                 Progress::Begins => {
@@ -115,29 +105,13 @@ enum Progress {
     Failed,
 }
 
-/// Events of streams are left for the driver while early data is held.
-fn progress(
-    connection: &mut Connection,
-    host: &SlotContext<'_>,
-    holds_early_data: &mut bool,
-) -> Progress {
-    if *holds_early_data && !connection.is_closed() {
-        return match connection.has_proved_address() {
-            true => Progress::Begins,
-            false => Progress::None,
-        };
+fn progress(connection: &mut Connection, host: &SlotContext<'_>) -> Progress {
+    if connection.is_unproved_early_data() {
+        return Progress::None;
     }
     while let Some(event) = connection.poll_event() {
         match event {
-            Event::Hello if connection.has_early_data() => {
-                // The sender's address may be another's: rules about addresses, bans, and limits
-                // would hold for that one.
-                if connection.has_proved_address() {
-                    return Progress::Begins;
-                }
-                *holds_early_data = true;
-                return Progress::None;
-            }
+            Event::Hello if connection.has_early_data() => return Progress::Begins,
             Event::Established => return Progress::Begins,
             Event::Lost(lost) => {
                 failed(connection, &lost, host);
@@ -172,7 +146,7 @@ fn client(connection: &Connection, host: &SlotContext<'_>) -> Client {
         Address::Tcp(address) => (connection.local().unwrap_or(address.ip()), address.port()),
         Address::Unix(_) => (IpAddr::from([0; 4]), 0),
     };
-    let peer = connection.peer();
+    let peer = connection.first_peer();
     let plain = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let mut client = Client::new(
         plain,

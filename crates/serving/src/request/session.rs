@@ -300,7 +300,7 @@ impl Session {
         self.client = client;
     }
 
-    fn is_trusted_proxy(&self, generation: &Generation) -> bool {
+    pub fn is_trusted_proxy(&self, generation: &Generation) -> bool {
         let trusted = &generation.model.server.trusted_proxies;
         trusted.trusts(self.connection.ip())
     }

@@ -10,7 +10,7 @@
 pub mod site;
 
 use bytes::Bytes;
-use quinn_proto::{ClientConfig, IdleTimeout, TransportConfig};
+use quinn_proto::{ClientConfig, IdleTimeout, TokenMemoryCache, TransportConfig};
 use rustls::{
     NamedGroup,
     client::{
@@ -50,6 +50,8 @@ const DATAGRAM_BYTES: usize = 65_536;
 pub struct Client {
     tls: Arc<rustls::ClientConfig>,
     tickets: Arc<Tickets>,
+    /// Proofs of the address, from earlier connections.
+    tokens: Arc<TokenMemoryCache>,
     pub name: String,
     pub limits: Limits,
     pub settings: Settings,
@@ -87,6 +89,14 @@ impl Client {
         )))
     }
 
+    /// The same client at another address: it has its tickets, and no proof of where it is.
+    pub fn without_tokens(&self) -> Client {
+        Client {
+            tokens: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     fn new(identity: Option<Identity>) -> Client {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -110,6 +120,7 @@ impl Client {
         Client {
             tls: Arc::new(tls),
             tickets,
+            tokens: Arc::default(),
             name: "localhost".into(),
             limits: Limits::default(),
             settings: Settings::default(),
@@ -133,6 +144,7 @@ impl Client {
         transport.max_idle_timeout(IdleTimeout::try_from(idle).ok());
         transport.pad_to_mtu(self.pads);
         config.transport_config(Arc::new(transport));
+        config.token_store(Arc::clone(&self.tokens) as _);
         let server: SocketAddr = server.parse().unwrap();
         let peer = Peer {
             machine: Some(Machine::client(self.limits)),
