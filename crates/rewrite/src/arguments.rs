@@ -85,7 +85,7 @@ fn cache_list(inside: &[u8], start: usize, mut end: usize) -> (&[u8], usize) {
         let next = comma_from(inside, end + 1);
         let (name, _) = named(&inside[end + 1..next]);
         let is_flag = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-        if KNOWN.iter().any(|known| is_flag(known)) {
+        if KNOWN.iter().any(is_flag) {
             break;
         }
         end = next;
