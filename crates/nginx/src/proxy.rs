@@ -310,7 +310,7 @@ fn upstream(
         let target = target(request, proxied.uri.as_deref(), false);
         let upstream = Arc::clone(upstream);
         let upstream = with_identity(request, caches, upstream, conf);
-        return Some((from_local(request, upstream, conf), target));
+        return Some((from_local(request, caches, upstream, conf), target));
     }
     let text = request.text(&proxied.text);
     let text = String::from_utf8(text).ok()?;
@@ -322,14 +322,18 @@ fn upstream(
     let (nginx, found) = (request.nginx, request.state.found.clone());
     let found = found.unwrap_or_default();
     let owner = Arc::as_ptr(&request.state.location) as usize;
-    let upstream = caches.upstreams.get(owner, &text, &found, || {
-        let (groups, prefix) = (&nginx.groups, &nginx.conf_prefix);
-        make(proxied.gateway, &url, conf, groups, prefix, &found)
-    })?;
+    // The path is the request's: all requests to the same servers take turns.
+    let servers = url.uri.and_then(|uri| text.strip_suffix(uri));
+    let upstream = caches
+        .upstreams
+        .get(owner, servers.unwrap_or(&text), &found, || {
+            let (groups, prefix) = (&nginx.groups, &nginx.conf_prefix);
+            make(proxied.gateway, &url, conf, groups, prefix, &found)
+        })?;
     let is_evaluated = proxied.upstream.is_none();
     let target = target(request, url.uri, is_evaluated);
     let upstream = with_identity(request, caches, upstream, conf);
-    Some((from_local(request, upstream, conf), target))
+    Some((from_local(request, caches, upstream, conf), target))
 }
 
 /// Servers are shown a certificate that depends on the request. Without one there is none.
@@ -373,6 +377,7 @@ fn with_identity(
 /// Connections leave from an address that depends on the request. One that is none is not used.
 fn from_local(
     request: &mut Request<'_>,
+    caches: &Caches,
     upstream: Arc<Upstream>,
     conf: &UpstreamConf,
 ) -> Arc<Upstream> {
@@ -386,15 +391,22 @@ fn from_local(
     let Some(local) = parse_local(&text) else {
         return upstream;
     };
-    let mut upstream = Upstream::clone(&upstream);
-    for member in &mut upstream.members {
-        let backend = Backend::clone(&member.backend);
-        member.backend = Arc::new(Backend {
-            local: Some(local),
-            ..backend
-        });
-    }
-    Arc::new(upstream)
+    let found = request.state.found.clone().unwrap_or_default();
+    let owner = Arc::as_ptr(&request.state.location) as usize;
+    // Names have no zero bytes.
+    let target = format!("{}\0{local}", upstream.name);
+    let made = caches.upstreams.get(owner, &target, &found, || {
+        let mut upstream = Upstream::clone(&upstream);
+        for member in &mut upstream.members {
+            let backend = Backend::clone(&member.backend);
+            member.backend = Arc::new(Backend {
+                local: Some(local),
+                ..backend
+            });
+        }
+        Some(upstream)
+    });
+    made.unwrap_or(upstream)
 }
 
 /// An address made of variables must not smuggle anything else into the request.
