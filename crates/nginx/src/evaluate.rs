@@ -282,15 +282,20 @@ impl Request<'_> {
             }
         };
         let of_client = geo.source.is_none() && geo.proxies.is_empty();
-        let found = geo
-            .networks
-            .iter()
-            .rev()
-            .find(|(network, _)| match address {
-                Some(_) if of_client => self.is_client_within(network),
-                Some(address) => network.contains(address),
-                None => false,
-            });
+        let found = match of_client && geo.networks.len() <= NETWORKS_MAX {
+            // Outcomes are kept for all clients of which the same is true.
+            true => {
+                let mut networks = geo.networks.iter().rev();
+                networks.find(|(network, _)| self.is_client_within(network))
+            }
+            false => {
+                if of_client {
+                    self.depends_on_request();
+                }
+                let place = address.and_then(|address| geo.index.find(address));
+                place.and_then(|place| geo.networks.get(place))
+            }
+        };
         found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
     }
 
@@ -349,6 +354,9 @@ impl Request<'_> {
         method
     }
 }
+
+/// Networks of a table that outcomes are kept by, one by one.
+const NETWORKS_MAX: usize = 32;
 
 /// The value of a cookie as nginx finds it: names begin behind `;` and `,`, values end at `;`, and
 /// spaces around `=` don't count.

@@ -5,7 +5,10 @@
 //! beyond an earlier one is an error. nginx compares ranges within blocks of 65,536 addresses.
 //! Out of scope: evaluation (`saker-nginx`).
 
-use super::maps::{Geo, variable_name};
+use super::{
+    maps::{Geo, variable_name},
+    network_index::{Key, NetworkIndex, key_of},
+};
 use crate::{reading::Reading, values};
 use saker_ap_expr::Subnet;
 use saker_nginx_syntax::Directive;
@@ -105,6 +108,7 @@ impl Table {
         };
         geo.default = boxed(default.as_ref());
         all.sort_by_key(|(network, _)| key_of(network).2);
+        geo.index = NetworkIndex::of(&all);
         geo.networks = all;
     }
 }
@@ -119,16 +123,6 @@ struct Networks {
     places: HashMap<Key, usize>,
     all: Vec<Option<(Subnet, Value)>>,
     default: Option<Value>,
-}
-
-/// Family, network, and bits of a prefix.
-type Key = (bool, u128, u32);
-
-fn key_of(network: &Subnet) -> Key {
-    match network {
-        Subnet::V4 { network, mask } => (false, u128::from(*network), mask.count_ones()),
-        Subnet::V6 { network, mask } => (true, *network, mask.count_ones()),
-    }
 }
 
 impl Networks {

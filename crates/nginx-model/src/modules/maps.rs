@@ -7,7 +7,7 @@
 //! Out of scope: evaluation (`saker-nginx`).
 
 use crate::{
-    modules::{charset::CharsetMap, geoip::GeoIpTables},
+    modules::{charset::CharsetMap, geoip::GeoIpTables, network_index::NetworkIndex},
     reading::Reading,
     text::Text,
     values::Regex,
@@ -138,6 +138,8 @@ pub struct Geo {
     pub source: Option<Text>,
     /// Networks, longest prefix last.
     pub networks: Vec<(Subnet, Box<[u8]>)>,
+    /// Their positions.
+    pub index: NetworkIndex,
     pub default: Box<[u8]>,
     pub proxies: Vec<Subnet>,
     pub is_recursive: bool,

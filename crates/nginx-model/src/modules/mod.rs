@@ -22,6 +22,7 @@ pub mod limits;
 pub mod listen;
 pub mod log;
 pub mod maps;
+pub mod network_index;
 pub mod realip;
 pub mod resolver;
 pub mod rewrite;

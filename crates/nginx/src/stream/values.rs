@@ -154,11 +154,8 @@ impl Evaluation<'_> {
                     .and_then(|text| text.parse().ok())
             }
         };
-        let contains = |address: IpAddr| {
-            let mut networks = geo.networks.iter().rev();
-            networks.find(|(network, _)| network.contains(address))
-        };
-        let found = address.and_then(contains);
+        let place = address.and_then(|address| geo.index.find(address));
+        let found = place.and_then(|place| geo.networks.get(place));
         found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
     }
 
