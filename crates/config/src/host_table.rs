@@ -8,8 +8,10 @@ use crate::model::{Address, Model, Site, SiteName};
 use hashbrown::HashMap;
 use saker_http::host::canonical_host;
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::{IpAddr, SocketAddr},
+    path::Path,
 };
 
 type Names = HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>;
@@ -106,8 +108,53 @@ impl Listening {
     }
 }
 
+/// Addresses and sockets with a port, in order, by which a site is reached.
+type Places<'m> = BTreeMap<u16, Vec<(Option<IpAddr>, Option<&'m Path>)>>;
+
+fn places<'m>(model: &'m Model, site: &'m Site) -> Places<'m> {
+    let mut places = Places::new();
+    let mut add = |port, ip, path| places.entry(port).or_default().push((ip, path));
+    for listener in &model.listeners {
+        match &listener.address {
+            address if !listens(site, address) => {}
+            Address::Unix(path) => add(0, None, Some(path.as_path())),
+            Address::Tcp(address) => {
+                let at_port =
+                    |local: &&SocketAddr| local.port() == 0 || local.port() == address.port();
+                match site.local_addresses.is_empty() {
+                    true => add(address.port(), Some(address.ip()), None),
+                    false => (site.local_addresses.iter().filter(at_port))
+                        .for_each(|local| add(address.port(), Some(local.ip()), None)),
+                }
+            }
+        }
+    }
+    for all in places.values_mut() {
+        all.sort_unstable();
+        all.dedup();
+    }
+    places
+}
+
+/// Notes for each site whether its ports lead to other sites at other addresses.
+fn note_addresses(model: &Model) {
+    let all: Vec<Places<'_>> = model.sites.iter().map(|site| places(model, site)).collect();
+    let mut first = BTreeMap::new();
+    let mut mixed = BTreeSet::new();
+    for (port, addresses) in all.iter().flatten() {
+        if *first.entry(*port).or_insert(addresses) != addresses {
+            mixed.insert(*port);
+        }
+    }
+    for (site, places) in model.sites.iter().zip(&all) {
+        let is_so = places.keys().any(|port| mixed.contains(port));
+        site.is_by_address.set(is_so);
+    }
+}
+
 impl HostTable {
     pub fn new(model: &Model) -> HostTable {
+        note_addresses(model);
         HostTable {
             by_listener: model
                 .listeners
@@ -376,6 +423,38 @@ mod tests {
             );
         }
         assert!(table.depends_on_local(&address));
+    }
+
+    #[test]
+    fn sites_that_share_a_port_with_other_addresses_are_noted() {
+        let tcp = |ip: [u8; 4], port| Address::Tcp((ip, port).into());
+        let (one, two) = (tcp([127, 0, 0, 1], 80), tcp([127, 0, 0, 2], 80));
+        let (tls, socket) = (tcp([127, 0, 0, 1], 443), Address::Unix("/run/a".into()));
+        let noted = |all: &[&[&Address]]| {
+            let site = |listeners: &&[&Address]| {
+                Arc::new(Site {
+                    listeners: listeners.iter().copied().cloned().collect(),
+                    ..Site::new(Origin::built_in())
+                })
+            };
+            let listener = |address: &Address| {
+                crate::model::Listener::new(address.clone(), Origin::built_in())
+            };
+            let model = Model {
+                listeners: [&one, &two, &tls, &socket].map(listener).into(),
+                sites: all.iter().map(site).collect(),
+                ..Model::default()
+            };
+            HostTable::new(&model);
+            let sites = model.sites.iter();
+            sites
+                .map(|site| site.is_by_address.get())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(noted(&[&[&one], &[&two], &[&tls]]), [true, true, false]);
+        assert_eq!(noted(&[&[&one, &tls], &[&tls], &[&socket]]), [false; 3]);
+        assert_eq!(noted(&[&[], &[]]), [false; 2]);
+        assert_eq!(noted(&[&[], &[&two]]), [true; 2]);
     }
 
     #[test]

@@ -267,12 +267,13 @@ fn add_spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8], out: &mut Vec<
     out.retain(|byte| *byte != BETWEEN);
 }
 
-/// Adds the site if it is for some addresses or sockets only: the URL has the port but no address, and
-/// such sites may share names, or get requests for another one's. The separator occurs in no part.
+/// Adds the site if other addresses with its port lead to other sites: the URL has the port but no
+/// address, and such sites may share names, or get requests for another one's. The separator occurs in
+/// no part. Servers of a cluster share the pages of other sites whatever their addresses.
 fn add_addresses(exchange: &Exchange, out: &mut Vec<u8>) {
     let routing = &exchange.routing;
     let site = &routing.site;
-    if site.listeners.is_empty() && site.local_addresses.is_empty() {
+    if !site.is_by_address.get() {
         return;
     }
     let of_listeners = site.listeners.iter().filter_map(|listener| match listener {

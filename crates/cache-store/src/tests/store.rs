@@ -9,7 +9,7 @@ use saker_cache_store::{
 use saker_testkit::{TempDir, wait_until};
 use std::{
     fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -198,9 +198,11 @@ fn damaged_files_are_misses() {
         .unwrap()
         .unwrap()
         .path();
-    let mut bytes = fs::read(&file).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    fs::write(&file, bytes).unwrap();
+    let bytes = fs::read(&file).unwrap();
+    // In its place: the thread that fills the index may read the file, and would remove an empty one.
+    let written = fs::File::options().write(true).open(&file).unwrap();
+    let last = bytes.len() - 1;
+    written.write_at(&[bytes[last] ^ 1], last as u64).unwrap();
     assert_eq!(content(&store, "a"), None);
     assert_eq!(
         (

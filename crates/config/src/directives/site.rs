@@ -19,7 +19,7 @@ use crate::{
     context::{Contexts, REDIRECT, ROUTE, SITE},
     kind::{Kind, Word},
     model::{
-        Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
+        Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, IsByAddress, Listener,
         LiveRedirects, PhpUse, Rewrite, Route, Settings, Site, SiteName, SiteTls,
     },
     preset,
@@ -499,6 +499,7 @@ impl SiteDraft {
             patterns: Vec::new(),
             legacy_path: None,
             local_addresses: Vec::new(),
+            is_by_address: IsByAddress::default(),
             names,
             listeners: self
                 .listeners

@@ -95,7 +95,7 @@ pub use settings::{
     FieldEditAction, Files, Htaccess, ProgramVariable, RouteRoot, SendFiles, Settings,
     SymlinkPolicy, Underscores,
 };
-pub use site::{CanonicalPort, HttpsRedirect, Site};
+pub use site::{CanonicalPort, HttpsRedirect, IsByAddress, Site};
 pub use site_name::SiteName;
 pub use stream::{DatagramListener, PrefaceFrom, StreamServer};
 pub use throttle::{

@@ -8,7 +8,14 @@ use super::{
 };
 use saker_http::Status;
 use saker_telemetry::{error_log::SiteLog, forensic_log::ForensicLog};
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// The port of a site's name in logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +26,27 @@ pub enum CanonicalPort {
     /// 80 or 443.
     Scheme,
     Named(u16),
+}
+
+/// Set for sites that share a port with sites for other addresses: what is kept by URL belongs to the
+/// addresses, too. Known once all sites are ([`crate::HostTable::new`]).
+#[derive(Debug, Default)]
+pub struct IsByAddress(AtomicBool);
+
+impl IsByAddress {
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, is_so: bool) {
+        self.0.store(is_so, Ordering::Relaxed);
+    }
+}
+
+impl Clone for IsByAddress {
+    fn clone(&self) -> IsByAddress {
+        IsByAddress(AtomicBool::new(self.get()))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +61,7 @@ pub struct Site {
     pub local_addresses: Vec<SocketAddr>,
     /// Serves only these listeners; empty: all.
     pub listeners: Vec<Address>,
+    pub is_by_address: IsByAddress,
     /// Document root. `None` for a site with redirects only.
     pub root: Option<PathBuf>,
     /// Settings that depend on the requested host name.
@@ -73,6 +102,7 @@ impl Site {
             patterns: Vec::new(),
             legacy_path: None,
             local_addresses: Vec::new(),
+            is_by_address: IsByAddress::default(),
             listeners: Vec::new(),
             root: None,
             by_host: None,

@@ -74,7 +74,9 @@ fn program(path: &Path, forks_on_demand: bool) -> Arc<Upstream> {
         forks_on_demand,
         ..tuning()
     };
-    let backend = Backend::new(Protocol::FastCgi, BackendAddress::Unix(path.to_owned()));
+    let mut backend = Backend::new(Protocol::FastCgi, BackendAddress::Unix(path.to_owned()));
+    // This process listens, as the server does for PHP of its own.
+    backend.is_own_php = true;
     Arc::new(Upstream::new("program", vec![Member::new(backend, tuning)]))
 }
 

@@ -97,16 +97,6 @@ fn protocols() {
         ("1.1".into(), String::new()),
         "Apache's default is http/1.1"
     );
-    for trusted in ["127.0.0.1", "192.0.2.1"] {
-        let server = Server::new(
-            "protocols-trusted",
-            &format!(
-                "Protocols h2c http/1.1\nRemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy {trusted}"
-            ),
-        );
-        let expected = if trusted == "127.0.0.1" { "1.1" } else { "2" };
-        assert_eq!(version(&server, "--http2"), expected, "{trusted}");
-    }
     let server = Server::new("protocols-1", "Protocols http/1.1");
     assert_eq!(
         (
