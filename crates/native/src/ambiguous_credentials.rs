@@ -1,6 +1,6 @@
 //! Requests whose credentials a program could read otherwise than the server.
 //!
-//! Called by: `auth` and `identity`, before they decide.
+//! Called by: `auth`, `forward_auth`, and `identity`, before they decide.
 //! Caveat: the server checks one line of `Authorization`, and a program behind it may take another.
 //! Out of scope: sites without a log-in, whose programs get all lines.
 

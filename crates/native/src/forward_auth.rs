@@ -5,7 +5,7 @@
 //! client sent, in every spelling, trailers included.
 //! Out of scope: talking to the server; the [`Authorizer`] of the worker does.
 
-use crate::trusted_fields::replace_fields;
+use crate::{ambiguous_credentials::is_ambiguous, trusted_fields::replace_fields};
 use saker_config::model::Authorize;
 use saker_http::Status;
 use saker_pipeline::{
@@ -38,6 +38,12 @@ pub fn authorize<'a>(
         return Step::PASS;
     };
     exchange.depends_on_request();
+    if is_ambiguous(exchange) {
+        exchange.trace("access", Some(&wanted.origin), || {
+            "`Authorization` stands there twice".into()
+        });
+        return Verdict::Answer(Response::new(Status::BAD_REQUEST)).into();
+    }
     if exchange.log.trace.is_some() {
         let server = wanted.said.clone().unwrap_or_default();
         exchange.trace("access", Some(&wanted.origin), || {

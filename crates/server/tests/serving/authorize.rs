@@ -158,6 +158,24 @@ fn a_server_says_who_may_see_files() {
     }
 }
 
+/// The server could let one pass, and the application take the other.
+#[test]
+fn of_two_credentials_none_is_asked_about() {
+    let (url, seen) = doorkeeper();
+    let saker = site(&format!("authorize = \"{url}\"\n"));
+    let line = |value: &'static str| ("Authorization", value);
+    let mut client = saker.connect().unwrap();
+    let cookie = ("Cookie", "who=ann");
+    let fields = [cookie, line("Basic YTpi"), line("Basic cm9vdDp4")];
+    assert_eq!(
+        client.request("GET", "/page.txt", &fields).unwrap().status,
+        400
+    );
+    assert!(seen.lock().unwrap().is_empty());
+    let one = client.request("GET", "/page.txt", &fields[..2]).unwrap();
+    assert_eq!(one.text(), "page");
+}
+
 #[test]
 fn what_it_says_of_the_client_is_told_to_the_application() {
     let (door, asked) = doorkeeper();
