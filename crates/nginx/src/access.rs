@@ -132,10 +132,16 @@ fn add_challenge(of_user: &Response, of_request: &mut Response) {
     }
 }
 
+/// Lines that outcomes are kept by, one by one.
+const RULES_MAX: usize = 256;
+
 fn by_address(request: &mut Request<'_>, conf: &AccessConf) -> Decision {
     let Some(rules) = conf.rules.as_deref().filter(|rules| !rules.is_empty()) else {
         return Decision::None;
     };
+    if rules.len() > RULES_MAX {
+        request.depends_on_request();
+    }
     let client = &request.exchange.client;
     // A trusted proxy may name any address, also that of no address.
     let is_unix = matches!(*client.listener, Address::Unix(_)) && client.address == client.peer;

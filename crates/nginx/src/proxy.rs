@@ -357,7 +357,7 @@ fn with_identity(
     let found = request.state.found.clone().unwrap_or_default();
     let owner = Arc::as_ptr(&request.state.location) as usize;
     // Paths have no zero bytes.
-    let target = format!("{}\0{certificate}\0{key}", upstream.name);
+    let target = format!("{}\0{certificate}\0{key}", known_as(&upstream));
     let prefix = &request.nginx.conf_prefix;
     let identity = (prefix.join(&certificate), prefix.join(&key));
     let made = caches.upstreams.get(owner, &target, &found, || {
@@ -372,6 +372,14 @@ fn with_identity(
         Some(upstream)
     });
     made.unwrap_or(upstream)
+}
+
+/// The name of an upstream with all that a request has chosen of it: whether it speaks TLS, and as whom.
+fn known_as(upstream: &Upstream) -> String {
+    let tls = upstream.members.first();
+    let tls = tls.and_then(|member| member.backend.tls.as_ref());
+    let identity = tls.and_then(|tls| tls.identity.as_ref());
+    format!("{}\0{}\0{identity:?}", upstream.name, tls.is_some())
 }
 
 /// Connections leave from an address that depends on the request. One that is none is not used.
@@ -394,7 +402,7 @@ fn from_local(
     let found = request.state.found.clone().unwrap_or_default();
     let owner = Arc::as_ptr(&request.state.location) as usize;
     // Names have no zero bytes.
-    let target = format!("{}\0{local}", upstream.name);
+    let target = format!("{}\0\0{local}", known_as(&upstream));
     let made = caches.upstreams.get(owner, &target, &found, || {
         let mut upstream = Upstream::clone(&upstream);
         for member in &mut upstream.members {

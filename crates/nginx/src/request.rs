@@ -130,6 +130,9 @@ impl<'e> Request<'e> {
     pub fn is_client_within(&mut self, network: &Subnet) -> bool {
         let client = &self.exchange.client;
         let result = network.contains(client.ip());
+        if self.is_settled() {
+            return result;
+        }
         match client.address.ip() == client.peer.ip() {
             // A trusted proxy names another client in each request.
             false => self.depends_on_request = true,

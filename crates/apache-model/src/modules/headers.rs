@@ -618,6 +618,8 @@ fn tags(text: &[u8]) -> Result<Vec<Tag>, String> {
                 literal.push(b'%');
                 rest = behind.get(1..).unwrap_or_default();
             }
+            // httpd takes a last one for itself.
+            b'%' if behind.is_empty() => literal.push(b'%'),
             b'%' => {
                 if !literal.is_empty() {
                     tags.push(Tag::Text(std::mem::take(&mut literal).into()));

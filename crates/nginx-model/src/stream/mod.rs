@@ -51,7 +51,7 @@ pub struct Streams {
 /// The rules of a server.
 #[derive(Debug)]
 pub struct StreamRulesOf {
-    pub access: Option<Arc<[AccessRule]>>,
+    pub access: Option<Arc<Vec<AccessRule>>>,
     pub connections: Option<Arc<[ConnectionLimit]>>,
     pub connections_dry_run: bool,
     pub connections_log_level: Level,

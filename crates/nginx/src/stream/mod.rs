@@ -269,7 +269,7 @@ impl StreamRules for NginxStreamRules {
         };
         let is_unix = session.is_unix();
         let client = session.client.ip().to_canonical();
-        let rules = rules.access.as_deref().unwrap_or_default();
+        let rules = rules.access.as_deref().map_or(&[][..], Vec::as_slice);
         let first = rules.iter().find(|rule| match &rule.who {
             Who::All => true,
             Who::UnixSockets => is_unix,
