@@ -44,16 +44,17 @@ fn path_info_bytes(exchange: &mut Exchange, watcher: &Watcher) -> Option<usize> 
             path.strip_prefix(b"/").unwrap_or(&path).to_vec(),
         ),
     };
-    let root = root.filter(|root| root.is_dir());
     let slashes = relative.iter().enumerate().rev();
     for (at, _) in slashes.filter(|(_, byte)| **byte == b'/') {
         let name = relative.get(..at)?;
-        let is_script = match &root {
-            Some(root) => match kind(exchange, watcher, root, name) {
-                Some(Kind::Directory) => return None,
-                kind => kind.is_some(),
-            },
-            None => has_ending(name),
+        let found = match &root {
+            Some(root) => kind(exchange, watcher, root, name),
+            None => None,
+        };
+        let is_script = match found {
+            Some(Kind::Directory) => return None,
+            Some(_) => true,
+            None => has_ending(name) && !root.as_ref().is_some_and(|root| root.is_dir()),
         };
         if is_script {
             return Some(relative.len() - at);

@@ -58,8 +58,11 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     let Some(mut request) = begin(cache, exchange, &mut incoming) else {
         return Handled::Declined;
     };
-    let refresh = incoming.refresh.take();
-    if let Some(refresh) = refresh.filter(|refresh| is_for_page(&request, &refresh.old)) {
+    if let Some(refresh) = incoming.refresh.take() {
+        if !is_for_page(&request, &refresh.old) {
+            // What is looked up could be stale as well, and would be refreshed without end.
+            return Handled::Answered(Response::new(Status::NO_CONTENT));
+        }
         (request.permit, request.old) = (Some(refresh.permit), Some(refresh.old));
         (request.is_refresh, request.include) = (true, refresh.include);
         if peers::renew(cache, exchange, &mut request).await {
