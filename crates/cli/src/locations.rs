@@ -6,7 +6,7 @@
 //! lock. Below `/tmp` another user may have created that directory first; it must pass the checks
 //! of [`StateDir`].
 
-use crate::source::{ApacheInput, NginxInput, load_apache, load_nginx};
+use crate::source::{ApacheInput, NginxInput, apache_setup, load_apache, load_nginx};
 use crate::{arguments::Target, output};
 use rustix::process::getuid;
 use saker_apache::Loaded;
@@ -122,49 +122,66 @@ pub fn running_server(target: &Target) -> Result<PathBuf, Absent> {
         };
     }
     if let Some(file) = &target.apache {
-        let loaded = load_apache(&ApacheInput {
+        let input = ApacheInput {
             file: file.clone(),
             defines: target.define.clone(),
             ..ApacheInput::default()
-        });
+        };
+        let loaded = load_apache(&input);
         return match loaded.has_errors() {
             true => Err(Absent::Configuration(
                 Diagnostics(loaded.diagnostics).to_string(),
             )),
-            false => only_one(&apache_state_dirs(&loaded)),
+            false => only_one(&state_dirs(
+                loaded.model.server.state_dir.clone(),
+                of_apache2(&input, &loaded),
+                loaded.overview.pid_file.as_deref(),
+            )),
         };
     }
     if let Some(file) = &target.nginx {
-        let loaded = load_nginx(&NginxInput {
+        let input = NginxInput {
             file: file.clone(),
             ..NginxInput::default()
-        });
+        };
+        let loaded = load_nginx(&input);
         return match loaded.report.has_errors() {
             true => Err(Absent::Configuration(
                 Diagnostics(loaded.report.diagnostics).to_string(),
             )),
-            false => only_one(&[loaded.model.server.state_dir]),
+            false => only_one(&state_dirs(
+                loaded.model.server.state_dir.clone(),
+                of_nginx(&input, &loaded),
+                Some(Path::new(&loaded.process.pid_file)),
+            )),
         };
     }
     only_one(&candidates(&own_serve_base(), &Server::default().state_dir))
 }
 
-/// State directories of a server that runs by this Apache configuration: one that was started as
-/// `saker run --apache`, and one that was started as `apache2`.
-fn apache_state_dirs(loaded: &Loaded) -> Vec<PathBuf> {
-    let of_run = loaded.model.server.state_dir.clone();
-    let of_apache2 = loaded
-        .overview
-        .pid_file
-        .as_deref()
-        .and_then(beside_pid_file)
-        .filter(|path| *path != of_run);
-    std::iter::once(of_run).chain(of_apache2).collect()
+/// State directories of a server that runs by a configuration of Apache or nginx: one that was
+/// started as `saker run`, one that was started as `apache2` or `nginx`, and where earlier versions
+/// of that had it.
+fn state_dirs(of_run: PathBuf, of_program: PathBuf, pid_file: Option<&Path>) -> Vec<PathBuf> {
+    let mut all = vec![of_run, of_program];
+    all.extend(pid_file.and_then(apache_state::beside_pid_file));
+    all.sort();
+    all.dedup();
+    all
 }
 
-/// The state directory of a server that was started as `apache2`. Both go with the machine.
-pub fn beside_pid_file(pid_file: &Path) -> Option<PathBuf> {
-    Some(pid_file.parent()?.join("saker"))
+/// The state directory of a server that was started as `apache2` with this configuration.
+pub fn of_apache2(input: &ApacheInput, loaded: &Loaded) -> PathBuf {
+    let (_, file) = apache_setup(input);
+    let user = loaded.model.server.user.as_deref();
+    apache_state::of_program(&file, loaded.overview.pid_file.as_deref(), user)
+}
+
+/// The state directory of a server that was started as `nginx` with this configuration.
+pub fn of_nginx(input: &NginxInput, loaded: &saker_nginx::Loaded) -> PathBuf {
+    let user = loaded.model.server.user.as_deref();
+    let pid_file = Path::new(&loaded.process.pid_file);
+    apache_state::of_program(&absolute(&input.file), Some(pid_file), user)
 }
 
 /// Reason why no server can be reached.

@@ -1,11 +1,11 @@
-//! The state directory of a server that runs by Apache's configuration and was told none: one for
-//! each configuration.
+//! The state directory of a server that runs by Apache's or nginx's configuration and was told
+//! none: one for each configuration.
 //!
-//! Called by: `process::load_apache`, so that a server and the commands that name its configuration
-//! come to the same. Caveat: root's are siblings of the default one, not below it, since a server
-//! may close its own to everybody but itself.
+//! Called by: `cli`, so that a server and the commands that name its configuration come to the
+//! same. Caveat: root's are siblings of the default one, not below it, since a server may close its
+//! own to everybody but itself.
 
-use rustix::process::geteuid;
+use rustix::{fs::Access, process::geteuid};
 use saker_config::model::Server;
 use std::{
     ffi::OsString,
@@ -44,6 +44,65 @@ pub fn of_configuration(file: &Path) -> PathBuf {
         (false, _) => user_state(|variable| std::env::var_os(variable))
             .map_or(default, |base| base.join(name(&real))),
     }
+}
+
+/// Folders whose content goes with the machine's memory.
+const VOLATILE: [&str; 2] = ["/run", "/var/run"];
+
+/// The state directory of a server that was started as `apache2` or `nginx` and switches to `user`:
+/// beside its PidFile, unless what is there is gone after the next start of the machine. Then it has
+/// one that stays, so that certificates, bans, and kept pages outlive that; never the usual one,
+/// because a server of the native configuration may run beside it.
+pub fn of_program(file: &Path, pid_file: Option<&Path>, user: Option<&str>) -> PathBuf {
+    let Some(beside) = pid_file.and_then(beside_pid_file) else {
+        return of_configuration(file);
+    };
+    if !is_volatile(&beside, &VOLATILE) {
+        return beside;
+    }
+    let user = user.and_then(|user| saker_net::process::user_id(user).ok().flatten());
+    let own = match geteuid().is_root() {
+        true => sibling(&Server::default().state_dir, &name(&real(file))),
+        false => of_configuration(file),
+    };
+    match is_usable(&own, user) {
+        true => own,
+        false => beside,
+    }
+}
+
+/// Where servers that were started as such programs had their state before.
+pub fn beside_pid_file(pid_file: &Path) -> Option<PathBuf> {
+    Some(pid_file.parent()?.join("saker"))
+}
+
+fn is_volatile(directory: &Path, volatile: &[&str]) -> bool {
+    // It may be made by the start alone, in a folder that is a link.
+    let parent = directory.parent().unwrap_or(directory);
+    let real = real(parent);
+    let below = |path: &Path| volatile.iter().any(|folder| path.starts_with(folder));
+    below(parent) || below(&real)
+}
+
+/// This process can make it or write to it, and it belongs to no other user: services may have
+/// everything but their runtime folder read-only.
+fn is_usable(directory: &Path, user: Option<u32>) -> bool {
+    match std::fs::symlink_metadata(directory) {
+        Ok(found) => {
+            let owner = found.uid();
+            (owner == geteuid().as_raw() || owner == 0 || Some(owner) == user)
+                && is_writable(directory)
+        }
+        Err(_) => directory
+            .ancestors()
+            .skip(1)
+            .find(|ancestor| ancestor.exists())
+            .is_some_and(is_writable),
+    }
+}
+
+fn is_writable(directory: &Path) -> bool {
+    directory.is_dir() && rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Directories of servers of other configurations beside the `default` one.
@@ -188,6 +247,47 @@ mod tests {
             Some("/s/saker".into())
         );
         assert_eq!(of(&[("HOME", "relative")]), None);
+    }
+
+    #[test]
+    fn programs_keep_their_state_where_it_stays() {
+        let scratch = Scratch::new();
+        let pid_file = scratch.join("a.pid");
+        let file = scratch.join("httpd.conf");
+        assert_eq!(
+            of_program(&file, Some(&pid_file), None),
+            scratch.join("saker")
+        );
+        assert_eq!(of_program(&file, None, None), of_configuration(&file));
+        let of_run = of_program(&file, Some(Path::new("/run/no-such/a.pid")), None);
+        assert_ne!(of_run, Server::default().state_dir);
+        if geteuid().is_root() {
+            let own = sibling(&Server::default().state_dir, &name(&real(&file)));
+            assert_eq!(of_run, own);
+        }
+        let root = scratch.0.to_string_lossy();
+        assert!(is_volatile(&scratch.join("saker"), &[&root]));
+        std::fs::create_dir(scratch.join("run")).unwrap();
+        std::os::unix::fs::symlink("run", scratch.join("link")).unwrap();
+        let real = scratch.join("run");
+        let real = real.to_string_lossy();
+        assert!(is_volatile(&scratch.join("link/saker"), &[&real]));
+        assert!(!is_volatile(&scratch.join("other/saker"), &[&real]));
+    }
+
+    #[test]
+    fn directories_of_other_users_and_read_only_ones_are_not_used() {
+        let scratch = Scratch::new();
+        assert!(is_usable(&scratch.join("new/a"), None));
+        assert!(is_usable(&scratch.0, None));
+        std::fs::write(scratch.join("file"), "").unwrap();
+        assert!(!is_usable(&scratch.join("file/a/b"), None));
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&scratch.0, Some(4711), None).unwrap();
+            assert!(!is_usable(&scratch.0, None));
+            assert!(!is_usable(&scratch.0, Some(12)));
+            assert!(is_usable(&scratch.0, Some(4711)));
+        }
     }
 
     #[test]

@@ -168,9 +168,8 @@ fn test(program: &str, loaded: &Loaded) -> ExitCode {
 
 /// A graceful restart replaces a server whose program file was replaced. `None`: it was not, or the
 /// server can't be asked.
-fn upgraded(loaded: &Loaded, pid_file: Option<&Path>) -> Option<ExitCode> {
-    let beside = pid_file.and_then(locations::beside_pid_file);
-    let state_dir = beside.unwrap_or_else(|| loaded.model.server.state_dir.clone());
+fn upgraded(input: &ApacheInput, loaded: &Loaded) -> Option<ExitCode> {
+    let state_dir = locations::of_apache2(input, loaded);
     // Other processes of this program with the same arguments have tasks of their own.
     let is_asked = saker_broker::role().is_none() && !saker_control::upgrade::is_upgrade();
     match is_asked && crate::upgrade::is_due_and_possible(&state_dir).unwrap_or(false) {
@@ -188,7 +187,7 @@ fn act(program: &str, arguments: &Arguments, run_server: RunServer) -> ExitCode 
     }
     let pid_file = loaded.overview.pid_file.clone();
     if arguments.mode == Mode::Signal(Request::Graceful)
-        && let Some(status) = upgraded(&loaded, pid_file.as_deref())
+        && let Some(status) = upgraded(&input, &loaded)
     {
         return status;
     }
@@ -206,7 +205,7 @@ fn act(program: &str, arguments: &Arguments, run_server: RunServer) -> ExitCode 
         println!("httpd (pid {pid}) already running");
         return ExitCode::SUCCESS;
     }
-    let state_dir = pid_file.as_deref().and_then(locations::beside_pid_file);
+    let state_dir = Some(locations::of_apache2(&input, &loaded));
     match arguments.in_foreground {
         true => run_server(Source::Apache {
             input,

@@ -353,9 +353,9 @@ fn run(_: &Arguments, input: NginxInput, run_server: RunServer) -> ExitCode {
     }
     match in_foreground || role.is_some() {
         true => run_server(Source::Nginx {
+            state_dir: Some(crate::locations::of_nginx(&input, &loaded)),
             input,
             workers: None,
-            state_dir: crate::locations::beside_pid_file(Path::new(&loaded.process.pid_file)),
         }),
         false => detach::start_same("nginx", Some(&loaded.process.pid_file)),
     }

@@ -377,6 +377,16 @@ fn as_the_daemon(machine: &Machine, page: &str) {
     run("apache2ctl", ["start"]);
     let first = fs::read_to_string(PID_FILE).unwrap();
     assert_eq!(get(80, "localhost", "/").unwrap(), (200, page.to_owned()));
+    let states = fs::read_dir("/var/lib").unwrap().flatten();
+    let state = states
+        .map(|entry| entry.path())
+        .find(|path| {
+            path.to_string_lossy()
+                .contains("/saker-etc-apache2-apache2.conf")
+        })
+        .expect("a state directory that outlives a restart of the machine");
+    assert!(ask(&state, "status").is_some() && !Path::new("/run/apache2/saker").exists());
+    run(SAKER, ["status", "--apache", CONFIGURATION]);
     let load = Load::start(80, 443, page);
     let log = format!("{LOGS}/access.log");
     wait_until("the log has lines", || {

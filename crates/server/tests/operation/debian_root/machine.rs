@@ -147,6 +147,7 @@ impl Machine {
             dir: TempDir::new(name).unwrap(),
         };
         fs::set_permissions(&machine.dir, fs::Permissions::from_mode(0o711)).unwrap();
+        machine.cover_names_in(Path::new("/var/lib"));
         for path in COVERED
             .map(Path::new)
             .into_iter()
@@ -229,6 +230,22 @@ impl Machine {
             "mount",
             ["--bind", &copy.to_string_lossy(), &path.to_string_lossy()],
         );
+    }
+
+    /// New entries of the folder are the test's own; what is there stays as it is.
+    fn cover_names_in(&self, folder: &Path) {
+        let before = self.dir.join("before");
+        fs::create_dir(&before).unwrap();
+        let [of_machine, own] = [&*before, folder].map(|path| path.to_string_lossy().into_owned());
+        run("mount", ["--rbind", &own, &of_machine]);
+        run("mount", ["-t", "tmpfs", "-o", "mode=755", "tmpfs", &own]);
+        for entry in fs::read_dir(&before).unwrap().flatten() {
+            let (from, to) = (entry.path(), folder.join(entry.file_name()));
+            if from.is_dir() {
+                fs::create_dir(&to).unwrap();
+                run("mount", [OsStr::new("--rbind"), from.as_ref(), to.as_ref()]);
+            }
+        }
     }
 
     /// Lays a program over another, until [`restore`](Self::restore).
