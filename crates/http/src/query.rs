@@ -5,6 +5,7 @@
 //! [`form_decoded`] (URL standard, application/x-www-form-urlencoded).
 //! Out of scope: the query as part of a target, see [`crate::target`].
 
+use crate::field_name::is_alike;
 use std::borrow::Cow;
 
 /// One parameter of a query, as written.
@@ -78,6 +79,20 @@ pub fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
         }
     }
     Cow::Owned(decoded)
+}
+
+/// Returns true if a program may know a cookie or parameter by this name: PHP decodes names, ends
+/// them at a NUL and in front of a bracket, ignores spaces in front, and reads dots and spaces as
+/// `_`.
+pub fn is_read_as(sent: &[u8], name: &[u8]) -> bool {
+    let decoded = form_decoded(sent);
+    let decoded = decoded.split(|byte| *byte == 0).next().unwrap_or_default();
+    let decoded = decoded.trim_ascii_start();
+    let array = decoded
+        .split(|byte| *byte == b'[')
+        .next()
+        .unwrap_or_default();
+    is_alike(decoded, name) || is_alike(array, name)
 }
 
 #[cfg(test)]

@@ -428,6 +428,15 @@ fn a_watched_evaluation_tells_what_is_there_twice() {
         ("$cookie_key", "", "a=1; key=2", false),
         ("$cookie_key", "", "key=1; a=1; key=2", true),
         ("x$arg_a$cookie_key", "a=1&a=2", "key=1", true),
+        // Names and values that PHP reads otherwise.
+        ("$cookie_a_b", "", "a.b=1", true),
+        ("$cookie_a_b", "", "x=2; a%20b=1", true),
+        ("$cookie_a_b", "", "a_b[]=1", true),
+        ("$cookie_key", "", "key=%31", true),
+        ("$cookie_key", "", "x=2,key=1", true),
+        ("$arg_a_b", "a.b=1", "", true),
+        ("$arg_key", "x=1;key=2", "", true),
+        ("$arg_key", "monkey=1&keys=2", "", false),
         ("$args", "key=1&key=2", "", false),
         ("$host", "key=1&key=2", "key=1; key=2", false),
     ] {

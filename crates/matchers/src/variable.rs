@@ -11,6 +11,10 @@ use crate::{
     sink::Nature,
 };
 use saker_ap_expr::{Dependency, RequestPart, Variable as ServerVariable};
+use saker_http::{
+    cookies::cookies_with_commas,
+    query::{form_decoded, is_read_as, parameters_with_semicolons},
+};
 use std::borrow::Cow;
 
 /// A part of a request.
@@ -178,35 +182,41 @@ impl Variable {
         }
     }
 
-    /// True if the text has another parameter or cookie of the name behind the first one.
-    fn is_repeated_in(&self, text: &[u8]) -> bool {
+    /// Values of all parameters or cookies that some program knows by the name, as it decodes them.
+    fn values_in<'t>(&self, text: &'t [u8]) -> Vec<Cow<'t, [u8]>> {
         match self {
-            Variable::Argument(name) => {
-                let all = parameters(text).filter(|(known, _)| **known == *name.as_bytes());
-                all.take(2).count() > 1
-            }
-            Variable::Cookie(name) => {
-                let all = cookies(text).filter(|(known, _)| *known == name.as_bytes());
-                all.take(2).count() > 1
-            }
-            _ => false,
+            Variable::Argument(name) => parameters_with_semicolons(text)
+                .filter(|parameter| is_read_as(parameter.name, name.as_bytes()))
+                .map(|parameter| form_decoded(parameter.value.unwrap_or_default()))
+                .collect(),
+            Variable::Cookie(name) => cookies_with_commas(std::iter::once(text))
+                .filter(|cookie| is_read_as(cookie.name, name.as_bytes()))
+                .map(|cookie| form_decoded(cookie.value.unwrap_or_default()))
+                .collect(),
+            _ => Vec::new(),
         }
     }
 
-    /// The same as [`Variable::value_in`], of the last parameter or cookie of the name.
-    fn last_value_in<'t>(&self, text: Option<&'t [u8]>) -> Cow<'t, [u8]> {
-        let text = text.unwrap_or_default();
-        match self {
-            Variable::Argument(name) => parameters(text)
-                .filter(|(known, _)| **known == *name.as_bytes())
-                .last()
-                .map(|(_, value)| value)
-                .unwrap_or_default(),
-            Variable::Cookie(name) => cookies(text)
-                .filter(|(known, _)| *known == name.as_bytes())
-                .last()
-                .map_or(Cow::Borrowed(&[][..]), |(_, value)| Cow::Borrowed(value)),
-            _ => Cow::Borrowed(text),
+    /// True if the text has several parameters or cookies of the name, or one that programs read
+    /// otherwise.
+    fn is_repeated_in(&self, text: &[u8]) -> bool {
+        match &*self.values_in(text) {
+            [] => false,
+            [only] => *only != self.value_in(Some(text)),
+            _ => true,
+        }
+    }
+
+    /// The same as [`Variable::value_in`], of the first or last parameter or cookie.
+    fn one_value_in<'t>(&self, text: Option<&'t [u8]>, repeated: Repeated) -> Cow<'t, [u8]> {
+        let mut values = match self {
+            Variable::Argument(_) | Variable::Cookie(_) => self.values_in(text.unwrap_or_default()),
+            _ => return self.value_in(text),
+        };
+        match (values.is_empty(), repeated) {
+            (true, _) => Cow::default(),
+            (false, Repeated::First) => values.swap_remove(0),
+            (false, _) => values.pop().unwrap_or_default(),
         }
     }
 
@@ -214,15 +224,16 @@ impl Variable {
     pub(crate) fn peek<'f>(&self, evaluation: &Evaluation<'f>) -> Cow<'f, [u8]> {
         let facts = evaluation.facts;
         let server = |variable| facts.variable(variable).unwrap_or_default();
-        let takes_last = evaluation.repeated == Repeated::Last;
+        let repeated = evaluation.repeated;
         let watch = |is_repeated: &dyn Fn() -> bool| {
             if evaluation.repeated == Repeated::Watched && is_repeated() {
                 evaluation.has_repeated.set(true);
             }
         };
-        let value_in = |text: Option<&'f [u8]>| match takes_last {
-            true => self.last_value_in(text),
-            false => self.value_in(text),
+        let is_usual = matches!(repeated, Repeated::AsUsual | Repeated::Watched);
+        let value_in = |text: Option<&'f [u8]>| match is_usual {
+            true => self.value_in(text),
+            false => self.one_value_in(text, repeated),
         };
         match self {
             Variable::Host => Cow::Borrowed(facts.host()),
@@ -267,9 +278,9 @@ impl Variable {
                 }
                 Some(Cow::Owned(text)) => Cow::Owned({
                     watch(&|| self.is_repeated_in(&text));
-                    match takes_last {
-                        true => self.last_value_in(Some(&text)),
-                        false => self.value_in(Some(&text)),
+                    match is_usual {
+                        true => self.value_in(Some(&text)),
+                        false => self.one_value_in(Some(&text), repeated),
                     }
                     .into_owned()
                 }),

@@ -219,6 +219,11 @@ fn request_for_page(
             let mut inner = page_exchange(exchange, path, query);
             inner.routing.named_route = Some(named);
             inner.access.has_client_target = !is_fixed;
+            if !is_fixed {
+                // It is another way to its program, with limits that may not have counted yet.
+                inner.limits.is_counted = exchange.limits.is_counted;
+                inner.limits.charged.clone_from(&exchange.limits.charged);
+            }
             Some((inner, own))
         }
         ErrorPage::Path(path) => {
@@ -258,6 +263,8 @@ async fn internal_page(
     if let (Some(steps), Some(more)) = (&mut exchange.log.trace, inner.log.trace.take()) {
         *steps = more;
     }
+    // They end with the response.
+    exchange.limits.counted.append(&mut inner.limits.counted);
     if exchange.cache.keeps_answer {
         // The page's environment is made of the request's.
         exchange.depends_on_environment();

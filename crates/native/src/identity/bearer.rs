@@ -11,8 +11,7 @@ use saker_config::model::{AuthRules, JwtRules};
 use saker_http::{
     KnownField, Status,
     cookies::cookies_with_commas,
-    field_name::is_alike,
-    query::{self, form_decoded},
+    query::{self, form_decoded, is_read_as},
 };
 use saker_identity::{Claims, KeySet, TokenError, TokenRules, token};
 use saker_pipeline::{Exchange, Response, Verdict};
@@ -46,12 +45,12 @@ pub fn tokens_of(exchange: &Exchange, jwt: &JwtRules) -> Tokens {
     let mut all: Vec<Vec<u8>> = in_field.map(<[u8]>::to_vec).into_iter().collect();
     if let Some(name) = &jwt.cookie {
         let cookies = cookies_with_commas(view.lines(KnownField::Cookie));
-        let named = cookies.filter(|cookie| is_read_as(cookie.name, name));
+        let named = cookies.filter(|cookie| is_read_as(cookie.name, name.as_bytes()));
         all.extend(named.filter_map(|cookie| Some(cookie.value?.to_vec())));
     }
     if let (Some(name), Some(query)) = (&jwt.query, exchange.query.as_deref()) {
         let parameters = query::parameters_with_semicolons(query);
-        let named = parameters.filter(|parameter| is_read_as(parameter.name, name));
+        let named = parameters.filter(|parameter| is_read_as(parameter.name, name.as_bytes()));
         all.extend(named.filter_map(|parameter| Some(form_decoded(parameter.value?).into_owned())));
     }
     let is_in_field = in_field.is_some();
@@ -86,19 +85,6 @@ fn may_be_token(value: &[u8]) -> bool {
         start.eq_ignore_ascii_case(scheme) && rest.first().is_some_and(u8::is_ascii_whitespace)
     };
     !(value.trim_ascii().is_empty() || is_of(b"basic") || is_of(b"digest"))
-}
-
-/// Returns true if a program may know a cookie or parameter by this name: PHP decodes names, ends them
-/// at a NUL and in front of a bracket, ignores spaces in front, and reads dots and spaces as `_`.
-fn is_read_as(sent: &[u8], name: &str) -> bool {
-    let decoded = form_decoded(sent);
-    let decoded = decoded.split(|byte| *byte == 0).next().unwrap_or_default();
-    let decoded = decoded.trim_ascii_start();
-    let array = decoded
-        .split(|byte| *byte == b'[')
-        .next()
-        .unwrap_or_default();
-    is_alike(decoded, name.as_bytes()) || is_alike(array, name.as_bytes())
 }
 
 /// The refusal of a request (RFC 6750 section 3): without a token, or with the error of one.

@@ -317,6 +317,9 @@ fn a_key_that_is_given_twice_escapes_no_limit() {
     ]
     .map(&mut by_cookie);
     assert_eq!(statuses, [200, 200, 429, 429, 200]);
+    // Other spellings of the same for PHP.
+    let statuses = ["%6bey=real", "key=re%61l", "x=1,key=real"].map(&mut by_cookie);
+    assert_eq!(statuses, [429, 429, 429]);
     let mut by_field = |fields: &str| status("", fields);
     let statuses = [
         "X-Key: real\r\n",
@@ -327,4 +330,30 @@ fn a_key_that_is_given_twice_escapes_no_limit() {
     ]
     .map(&mut by_field);
     assert_eq!(statuses, [200, 200, 429, 429, 200]);
+}
+
+/// An error page that a route makes of the client's path is one more way to that route.
+#[test]
+fn the_route_of_an_error_page_keeps_its_limits() {
+    let dir = folder("throttle-error-page");
+    dir.write("app/missing.html", "made").unwrap();
+    let saker = start_in(
+        dir,
+        &configuration(
+            "workers = 1",
+            "error_pages = { 404 = \"@app\" }\n\
+             route = [{ name = \"app\", path = \"/app/*\", root = \"{dir}/app\", throttle = { requests_per_site = { rate = \"1/m\", burst = 1 } } }]\n",
+        ),
+    );
+    let mut client = saker.connect().unwrap();
+    let bodies: Vec<Vec<u8>> = (0..4)
+        .map(|_| {
+            let head = "GET /missing.html HTTP/1.1\r\nHost: a\r\n\r\n".to_owned();
+            let response = client.pipeline(&[head]).unwrap().remove(0);
+            assert_eq!(response.status, 404);
+            response.body
+        })
+        .collect();
+    let made = bodies.iter().filter(|body| *body == b"made").count();
+    assert_eq!(made, 2, "one and its burst");
 }
