@@ -398,7 +398,7 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'v' => Kind::SiteName,
         b'V' => Kind::HostAsked,
         b'x' => Kind::TlsVariable(name(modifiers)?),
-        b'c' => tls_item(modifiers)?,
+        b'c' => tls_item(modifiers),
         b'X' if modifiers.argument == "connection" => Kind::ConnectionField,
         b'X' if modifiers.argument == "completion" => Kind::Completion,
         b'X' if modifiers.argument == "length" => Kind::BareLength,
@@ -423,22 +423,17 @@ fn name(modifiers: &Modifiers<'_>) -> Result<Box<str>, FormatError> {
 }
 
 /// mod_ssl's older items (httpd 2.4, mod_ssl, "Custom Log Formats").
-fn tls_item(modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
+fn tls_item(modifiers: &Modifiers<'_>) -> Kind {
     let variable = match modifiers.argument {
         "version" => "SSL_PROTOCOL",
         "cipher" => "SSL_CIPHER",
         "subjectdn" => "SSL_CLIENT_S_DN",
         "issuerdn" => "SSL_CLIENT_I_DN",
-        "errcode" => return Ok(Kind::Literal(Box::from(*b"-"))),
         "errstr" => "SSL_CLIENT_VERIFY_ERRSTR",
-        _ => {
-            return error(
-                modifiers.start,
-                "of a connection's TLS there are version, cipher, subjectdn, issuerdn, errcode and errstr",
-            );
-        }
+        // No other has a value in Apache, and it starts with them.
+        _ => return Kind::Literal(Box::from(*b"-")),
     };
-    Ok(Kind::TlsVariable(variable.into()))
+    Kind::TlsVariable(variable.into())
 }
 
 fn request_field(name: Box<str>) -> Kind {

@@ -199,6 +199,7 @@ const ITEMS: &[(&str, &str, &str)] = &[
     ("%!404{Referer}i", "-", "-"),
     ("%{Referer}404>i", "http://ref.example/", "-"),
     // Text around items.
+    ("%c %{errcode}c", "- -", "- -"),
     (r"a%mb%%c\t\\\q", "aGETb%c\t\\\\q", "a-b%c\t\\\\q"),
     ("\u{e9}%m", "\u{e9}GET", "\u{e9}-"),
 ];
