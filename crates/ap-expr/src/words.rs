@@ -46,9 +46,9 @@ pub fn without_leading_space(line: &[u8]) -> &[u8] {
 
 /// Appends `replacement` with `$0` to `$9` replaced by the groups of a match; a backslash makes the
 /// next byte literal.
-pub fn expand_groups<'t>(
+pub fn expand_groups<G: AsRef<[u8]>>(
     replacement: &[u8],
-    group: impl Fn(usize) -> &'t [u8],
+    group: impl Fn(usize) -> G,
     done: &mut Vec<u8>,
 ) {
     let mut bytes = replacement.iter().copied().peekable();
@@ -56,7 +56,7 @@ pub fn expand_groups<'t>(
         match (byte, bytes.peek().copied()) {
             (b'$', Some(digit @ b'0'..=b'9')) => {
                 bytes.next();
-                done.extend_from_slice(group(usize::from(digit - b'0')));
+                done.extend_from_slice(group(usize::from(digit - b'0')).as_ref());
             }
             (b'\\', Some(next)) => {
                 bytes.next();

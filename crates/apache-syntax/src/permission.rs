@@ -1,7 +1,7 @@
 //! Permissions of `.htaccess` files by `AllowOverride` and `AllowOverrideList`.
 
 use crate::{
-    options::{ANY_OPTION, OptionSet},
+    options::{ALL_OPTIONS, ANY_OPTION, OptionSet},
     row::{ALL, AUTH_CONFIG, FILE_INFO, INDEXES, LIMIT, OPTIONS, Overrides, Row},
 };
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ impl Permission {
             ("limit", _) => self.overrides = self.overrides.or(LIMIT),
             ("options", value) => {
                 self.overrides = self.overrides.or(OPTIONS);
-                self.options = value.map_or(Ok(ANY_OPTION), option_list)?;
+                self.options = value.map_or(Ok(ALL_OPTIONS), option_list)?;
             }
             ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"Override") => {
                 self.ignores_forbidden = true

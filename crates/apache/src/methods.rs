@@ -112,7 +112,8 @@ pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), path::PathE
     }
     let view = exchange.head.view();
     let raw = match target::split(view.method(), view.target()) {
-        Ok(target::Target::Origin { path, .. } | target::Target::Absolute { path, .. }) => path,
+        Ok(target::Target::Origin { path, .. }) => target::from_last_leading_slash(path),
+        Ok(target::Target::Absolute { path, .. }) => path,
         _ => return Ok(()),
     };
     let mut read = Vec::with_capacity(raw.len());

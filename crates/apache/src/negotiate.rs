@@ -153,7 +153,8 @@ impl Wishes {
 
     fn of_coding(&self, coding: Option<&str>) -> f32 {
         let Some(accepted) = &self.codings else {
-            return 1.0;
+            // As Apache: a client that names none may know none.
+            return if coding.is_none() { 1.0 } else { 0.5 };
         };
         let find = |name: &str| {
             accepted
@@ -162,7 +163,7 @@ impl Wishes {
                 .map(|(_, weight)| weight.unwrap_or(1.0))
         };
         match coding {
-            None => find("identity").unwrap_or(PLAIN),
+            None => find("identity").or_else(|| find("*")).unwrap_or(PLAIN),
             Some(coding) => {
                 let bare = coding.strip_prefix("x-").unwrap_or(coding);
                 find(coding)
@@ -370,6 +371,14 @@ mod tests {
             variant("plain", "text/plain", "", None, 2),
             variant("gz", "text/plain", "", Some("x-gzip"), 23),
         ];
+        let shorter = [
+            variant("gz", "text/plain", "", Some("x-gzip"), 1),
+            variant("plain", "text/plain", "", None, 2),
+        ];
+        let longer = [
+            variant("gz", "text/plain", "", Some("x-gzip"), 3),
+            variant("plain", "text/plain", "", None, 2),
+        ];
         let mixed = [
             variant("none", html, "", None, 1),
             variant("en", html, "en", None, 9),
@@ -379,7 +388,7 @@ mod tests {
             priority: Some(vec!["de".into(), "en".into()]),
             force: None,
         };
-        let cases: [Case<'_>; 18] = [
+        let cases: [Case<'_>; 22] = [
             (&languages, &[], &default, "en"),
             (&languages, &[("Accept-Language", "de")], &default, "de"),
             (
@@ -422,6 +431,10 @@ mod tests {
                 &default,
                 "plain",
             ),
+            (&shorter, &[], &default, "plain"),
+            (&shorter, &[("Accept-Encoding", "gzip")], &default, "gz"),
+            (&shorter, &[("Accept-Encoding", "*")], &default, "gz"),
+            (&longer, &[("Accept-Encoding", "*")], &default, "plain"),
             (&mixed, &[], &default, "en"),
             (&mixed, &[("Accept-Language", "fr")], &default, "none"),
         ];

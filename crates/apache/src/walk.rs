@@ -14,7 +14,7 @@ use crate::{
 };
 use memchr::{memchr_iter, memrchr_iter};
 use rustix::io::Errno;
-use saker_ap_expr::{Evaluation, WorkLimit};
+use saker_ap_expr::{Evaluation, EvaluationError, Expression, WorkLimit};
 use saker_apache_model::{
     dir_config::{Condition, ConditionKind, DirConfig, Section},
     host::{Apache, Host},
@@ -489,6 +489,7 @@ pub fn locations(
     captures: &mut Vec<(String, Vec<u8>)>,
 ) -> Arc<DirConfig> {
     let (mut own, path) = (None, &*exchange.path);
+    let of_files = std::mem::take(captures);
     for section in host
         .locations
         .iter()
@@ -497,6 +498,8 @@ pub fn locations(
         captures.extend(section.named_captures(path));
         own = among(memo, own, &section.local);
     }
+    // Apache matches locations first: what files set under the same name stays.
+    captures.extend(of_files);
     own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
 }
 
@@ -550,6 +553,15 @@ pub fn conditions(
     Ok(own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own)))
 }
 
+/// Groups of other expressions are none of this one's.
+fn held_alone(
+    expression: &Expression,
+    evaluation: &mut Evaluation<'_>,
+) -> Result<bool, EvaluationError> {
+    evaluation.backreferences.clear();
+    expression.evaluate(evaluation)
+}
+
 /// As Apache, level by level: sections inside of those that hold come after all of their own level,
 /// whichever container they are in. As deep as the configuration's own nesting goes.
 fn those_that_hold(
@@ -565,10 +577,10 @@ fn those_that_hold(
             let holds = match &section.kind {
                 ConditionKind::If(expression) => {
                     taken = false;
-                    expression.evaluate(evaluation)
+                    held_alone(expression, evaluation)
                 }
                 _ if taken => continue,
-                ConditionKind::ElseIf(expression) => expression.evaluate(evaluation),
+                ConditionKind::ElseIf(expression) => held_alone(expression, evaluation),
                 ConditionKind::Else => Ok(true),
             };
             // As Apache: what can't be evaluated does not hold.

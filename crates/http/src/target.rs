@@ -57,6 +57,13 @@ pub fn split(method: Method, target: &[u8]) -> Result<Target<'_>, TargetError> {
     }
 }
 
+/// The target without the slashes in front of the last one at its beginning. Apache cuts them off
+/// a target in origin form before anything looks at it.
+pub fn from_last_leading_slash(target: &[u8]) -> &[u8] {
+    let slashes = target.iter().take_while(|byte| **byte == b'/').count();
+    target.get(slashes.saturating_sub(1)..).unwrap_or_default()
+}
+
 /// RFC 9112 section 3.2.3: host and port, both needed.
 fn split_authority(target: &[u8]) -> Result<Target<'_>, TargetError> {
     if target[0] == b'/' || target == b"*" {

@@ -9,7 +9,10 @@ use crate::{
     modules::core::is_known_status,
     reading::{Place, Reading, Set},
 };
-use saker_ap_expr::{LimitReached, Pattern, PatternOptions, Spans, StringExpression, escape_uri};
+use saker_ap_expr::{
+    LimitReached, Pattern, PatternOptions, Spans, StringExpression, escape_uri,
+    words::expand_groups,
+};
 use saker_apache_syntax::Node;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, sync::Arc};
 
@@ -406,24 +409,10 @@ fn past_slashes(text: &[u8], at: usize) -> usize {
         .count()
 }
 
-/// Puts `$0` to `$9` and `&` in; `\$` and `\&` stand for themselves.
+/// Puts `$0` to `$9` in. A backslash makes what is behind it stand for itself, and `&` is no group.
 pub fn substitute(template: &[u8], subject: &[u8], spans: &Spans) -> Vec<u8> {
     let mut out = Vec::with_capacity(template.len() + subject.len());
-    let mut bytes = template.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        match (byte, bytes.peek().copied()) {
-            (b'$', Some(digit @ b'0'..=b'9')) => {
-                out.extend_from_slice(spans.text(usize::from(digit - b'0'), subject));
-                bytes.next();
-            }
-            (b'&', _) => out.extend_from_slice(spans.text(0, subject)),
-            (b'\\', Some(escaped @ (b'$' | b'&'))) => {
-                out.push(escaped);
-                bytes.next();
-            }
-            _ => out.push(byte),
-        }
-    }
+    expand_groups(template, |group| spans.text(group, subject), &mut out);
     out
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use saker_ap_expr::{
     Dependencies, Dependency, DependencyMark, Evaluation, Facts, Pattern, Predicate, RequestPart,
-    RequestTest, Spans, Variable,
+    RequestTest, Spans, Variable, words::expand_groups,
 };
 use saker_apache_model::{
     dir_config::DirConfig,
@@ -169,7 +169,12 @@ fn plain_changes(rule: &Rule) -> Changes {
 }
 
 fn filled_changes(rule: &Rule, group: &dyn Fn(usize) -> Vec<u8>) -> Changes {
-    let value = |value: &Option<Box<[u8]>>| value.as_ref().map(|value| filled(value, group));
+    let value = |value: &Option<Box<[u8]>>| {
+        let value = value.as_ref()?;
+        let mut filled = Vec::with_capacity(value.len());
+        expand_groups(value, group, &mut filled);
+        Some(filled)
+    };
     rule.changes
         .iter()
         .map(|(name, text)| (name.clone(), value(text)))
@@ -250,36 +255,5 @@ fn subject_text<'s>(subject: &'s Subject, seen: &'s RequestFacts<'_>) -> Cow<'s,
                 .last();
             Cow::Owned(found.map(|(_, value)| value.to_vec()).unwrap_or_default())
         }
-    }
-}
-
-/// `$0` to `$9`; a backslash takes away what a dollar means.
-fn filled(text: &[u8], group: &dyn Fn(usize) -> Vec<u8>) -> Vec<u8> {
-    let mut filled = Vec::with_capacity(text.len());
-    let mut bytes = text.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        match (byte, bytes.peek().copied()) {
-            (b'$', Some(digit)) if digit.is_ascii_digit() => {
-                bytes.next();
-                filled.extend(group(usize::from(digit - b'0')));
-            }
-            (b'\\', Some(next @ (b'$' | b'\\'))) => {
-                bytes.next();
-                filled.push(next);
-            }
-            (byte, _) => filled.push(byte),
-        }
-    }
-    filled
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_are_put_in() {
-        let group = |at: usize| format!("<{at}>").into_bytes();
-        assert_eq!(filled(b"a$1b$0\\$2\\\\$x$", &group), b"a<1>b<0>$2\\$x$");
     }
 }

@@ -254,7 +254,7 @@ fn of_matcher(matcher: &Matcher) -> From {
 /// As received, without the query.
 pub fn path_of(exchange: &Exchange) -> &[u8] {
     let view = exchange.head.view();
-    view.target()
+    target::from_last_leading_slash(view.target())
         .split(|byte| *byte == b'?')
         .next()
         .unwrap_or_default()
@@ -266,7 +266,9 @@ fn raw(exchange: &Exchange) -> Cow<'_, [u8]> {
     let is_own =
         exchange.is_as_received() && !peek(exchange).is_some_and(|state| state.is_subrequest);
     match target::split(view.method(), view.target()) {
-        Ok(target::Target::Origin { .. }) if is_own => Cow::Borrowed(view.target()),
+        Ok(target::Target::Origin { .. }) if is_own => {
+            Cow::Borrowed(target::from_last_leading_slash(view.target()))
+        }
         _ => Cow::Owned(crate::call::target_of(exchange)),
     }
 }
