@@ -71,7 +71,7 @@ pub fn of_program(file: &Path, pid_file: Option<&Path>, user: Option<&str>) -> P
     }
 }
 
-/// Where servers that were started as such programs had their state before.
+/// The directory in which servers that were started as such programs had their state before.
 pub fn beside_pid_file(pid_file: &Path) -> Option<PathBuf> {
     Some(pid_file.parent()?.join("saker"))
 }

@@ -207,10 +207,13 @@ impl Variable {
         }
     }
 
-    /// The same as [`Variable::value_in`], of the first or last parameter or cookie.
+    /// The same as [`Variable::value_in`]; of several parameters or cookies, that which is wanted.
     fn one_value_in<'t>(&self, text: Option<&'t [u8]>, repeated: Repeated) -> Cow<'t, [u8]> {
+        let is_usual = matches!(repeated, Repeated::AsUsual | Repeated::Watched);
         let mut values = match self {
-            Variable::Argument(_) | Variable::Cookie(_) => self.values_in(text.unwrap_or_default()),
+            Variable::Argument(_) | Variable::Cookie(_) if !is_usual => {
+                self.values_in(text.unwrap_or_default())
+            }
             _ => return self.value_in(text),
         };
         match (values.is_empty(), repeated) {
@@ -230,11 +233,7 @@ impl Variable {
                 evaluation.has_repeated.set(true);
             }
         };
-        let is_usual = matches!(repeated, Repeated::AsUsual | Repeated::Watched);
-        let value_in = |text: Option<&'f [u8]>| match is_usual {
-            true => self.value_in(text),
-            false => self.one_value_in(text, repeated),
-        };
+        let value_in = |text: Option<&'f [u8]>| self.one_value_in(text, repeated);
         match self {
             Variable::Host => Cow::Borrowed(facts.host()),
             Variable::Path => Cow::Borrowed(sent_path(facts.target()).0),
@@ -276,14 +275,10 @@ impl Variable {
                     watch(&|| self.is_repeated_in(text));
                     value_in(Some(text))
                 }
-                Some(Cow::Owned(text)) => Cow::Owned({
+                Some(Cow::Owned(text)) => {
                     watch(&|| self.is_repeated_in(&text));
-                    match is_usual {
-                        true => self.value_in(Some(&text)),
-                        false => self.one_value_in(Some(&text), repeated),
-                    }
-                    .into_owned()
-                }),
+                    Cow::Owned(self.one_value_in(Some(&text), repeated).into_owned())
+                }
                 None => Cow::Borrowed(&[]),
             },
             Variable::Args | Variable::Argument(_) => {
