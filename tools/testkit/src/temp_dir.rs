@@ -1,9 +1,11 @@
 //! A folder that goes away with its owner.
 
 use std::{
-    env, fs, io,
+    env,
+    ffi::OsStr,
+    fs, io,
     ops::Deref,
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{self, Command},
     sync::atomic::{AtomicU32, Ordering},
@@ -90,9 +92,23 @@ impl AsRef<Path> for TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
+        // What is mounted there belongs to others.
+        let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
+        if has_mounts(&mounts, &self.path) {
+            eprintln!("{} is left: it has mounts", self.path.display());
+            return;
+        }
         // A server that is being killed may still write: what is left then is only clutter.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// True if a line of `mounts` (proc_pid_mounts(5)) names a folder in this one.
+fn has_mounts(mounts: &[u8], folder: &Path) -> bool {
+    mounts.split(|byte| *byte == b'\n').any(|line| {
+        let place = line.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+        Path::new(OsStr::from_bytes(place)).starts_with(folder)
+    })
 }
 
 #[cfg(test)]
@@ -107,6 +123,19 @@ mod tests {
         let path = dir.to_path_buf();
         drop(dir);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn folders_with_mounts_are_known() {
+        let mounts = b"proc /proc proc rw 0 0\ntmpfs /tmp/a/b/c tmpfs rw 0 0\n";
+        for (folder, expected) in [
+            ("/tmp/a", true),
+            ("/tmp/a/b/c", true),
+            ("/tmp/a/b/c/d", false),
+            ("/tmp/a/x", false),
+        ] {
+            assert_eq!(has_mounts(mounts, Path::new(folder)), expected, "{folder}");
+        }
     }
 
     #[test]
