@@ -34,7 +34,7 @@ pub fn whole(page: &Page) -> Response {
         let length = std::str::from_utf8(length)
             .ok()
             .and_then(|text| text.parse().ok());
-        response.body = Body::Stream(Box::new(Unsent(length)));
+        response.body = unsent(length);
         response.fields_mut().remove("Content-Length");
         return response;
     }
@@ -42,6 +42,11 @@ pub fn whole(page: &Page) -> Response {
         response.body = page.identity.content.whole();
     }
     response
+}
+
+/// Content of a length that no client gets.
+pub fn unsent(length: Option<u64>) -> Body {
+    Body::Stream(Box::new(Unsent(length)))
 }
 
 /// The length of what a GET would have brought (RFC 9110 section 9.3.2). Never sent.
