@@ -174,11 +174,11 @@ impl KeyedRequest {
         let is_sent = exchange.head.view().method() != Method::Head;
         let content = is_sent.then_some(&response.body);
         self.cache.count_answer(Some(&stats), page, hit, content);
-        self.apply(exchange, &mut response);
+        self.apply(exchange, &mut response, None);
         response
     }
 
-    fn apply(&self, exchange: &Exchange, response: &mut Response) {
+    fn apply(&self, exchange: &Exchange, response: &mut Response, storing: Option<&Rc<PageCache>>) {
         let (head, now) = (exchange.head.view(), exchange.now);
         let files = &exchange.routing.settings.files;
         let boundaries = &self.cache.boundaries;
@@ -186,7 +186,7 @@ impl KeyedRequest {
             head,
             response,
             self.plan.has_ranges,
-            boundaries,
+            (boundaries, storing),
             (now, files),
         );
     }
@@ -397,7 +397,8 @@ impl KeyedRequest {
             // The client does not read the content, which is to be stored whole.
             self.read_apart(&mut response, place, &head).await;
         }
-        self.apply(exchange, &mut response);
+        let storing = is_stored.then_some(&self.cache);
+        self.apply(exchange, &mut response, storing);
         Handled::Answered(response)
     }
 

@@ -54,6 +54,13 @@ pub fn read_for_cache(cache: &Rc<PageCache>, mut stream: Box<dyn BodyStream>) ->
     false
 }
 
+/// Has the rest of a content read for the cache, unless that is done for too many.
+pub fn leave_to_cache(cache: &Rc<PageCache>, stream: Box<dyn BodyStream>) {
+    if !is_full(cache) {
+        read_for_cache(cache, stream);
+    }
+}
+
 /// Starts an update, on a task of its own. `carry_out` asks the upstream and stores the response.
 pub fn begin(
     cache: &Rc<PageCache>,

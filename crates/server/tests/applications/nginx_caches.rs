@@ -260,6 +260,41 @@ fn clients_without_content_do_not_wait_for_it() {
     }
 }
 
+/// A range of a missing page is answered with that range; the whole page is stored.
+#[test]
+fn ranges_of_missing_pages_are_parts() {
+    let site = Site::start(
+        "nginx-cache-range",
+        "proxy_cache_lock on; location / { proxy_pass http://{origin}; }",
+    );
+    let ask = |path: &str, range: &str| {
+        let fields = [("Host", "app.test"), ("Range", range)];
+        let response = site.client().request("GET", path, &fields).unwrap();
+        let range = response.field("content-range").unwrap_or_default();
+        (response.status, range.to_owned(), shown(&response))
+    };
+    let part = |range: &str, result, text| (206, range.to_owned(), both(result, text));
+    // The end of the content does not come yet.
+    site.origin.set_open(false);
+    assert_eq!(
+        ask("/a-slow", "bytes=1-2"),
+        part("bytes 1-2/8", "MISS", "ns")
+    );
+    site.origin.set_open(true);
+    assert_eq!(site.get("/a-slow"), both("HIT", "answer 1"));
+    assert_eq!(
+        ask("/a-slow", "bytes=1-2"),
+        part("bytes 1-2/8", "HIT", "ns")
+    );
+    assert_eq!(ask("/b", "bytes=-2"), part("bytes 6-7/8", "MISS", " 2"));
+    assert_eq!(site.get("/b"), both("HIT", "answer 2"));
+    let (status, range, _) = ask("/c", "bytes=8-");
+    assert_eq!((status, range.as_str()), (416, "bytes */8"));
+    assert_eq!(site.get("/c"), both("HIT", "answer 3"));
+    let several = (200, String::new(), both("MISS", "answer 4"));
+    assert_eq!(ask("/d", "bytes=0-1,4-5"), several);
+}
+
 /// A response that `no_cache` keeps out of the cache must not get in behind the client's back.
 #[test]
 fn background_updates_obey_no_cache() {
