@@ -6,7 +6,7 @@
 //! sends may make it name one.
 //! Out of scope: changes of the path inside of the server (`saker-native`).
 
-use saker_config::model::{Action, Redirect, Route, Template};
+use saker_config::model::{Action, FieldEditAction, Redirect, Route, Template};
 use saker_content::coded_fields;
 use saker_http::{Fields, Status};
 use saker_matchers::{BodySink, BodySyntax, Captures, Evaluation, MatchError, Sink, UrlSink};
@@ -108,7 +108,7 @@ fn text(
 ) -> Response {
     let mut body = BodySink {
         out: Vec::new(),
-        syntax: BodySyntax::of(content_type),
+        syntax: syntax(exchange, content_type),
     };
     if let Err(error) = expand(exchange, template, &mut body) {
         return failed(exchange, &error);
@@ -131,6 +131,25 @@ fn text(
         false => Queries::Same,
     };
     fixed::respond(exchange, status, fields, body, queries)
+}
+
+/// The syntax that clients may read a text in: edits of fields may change its type later.
+fn syntax(exchange: &Exchange, content_type: &str) -> BodySyntax {
+    let of_field = |value: &str| match value.is_empty() {
+        // Browsers guess.
+        true => BodySyntax::Markup,
+        false => BodySyntax::of(value),
+    };
+    let edits = exchange.routing.settings.fields.iter();
+    edits
+        .filter(|edit| edit.name.eq_ignore_ascii_case("content-type"))
+        .map(|edit| match &edit.action {
+            FieldEditAction::Set(value)
+            | FieldEditAction::Append(value)
+            | FieldEditAction::SetIfAbsent(value) => of_field(value),
+            FieldEditAction::Remove => BodySyntax::Markup,
+        })
+        .fold(of_field(content_type), BodySyntax::max)
 }
 
 fn unfiltered(status: Status, fields: Fields, body: Vec<u8>) -> Response {

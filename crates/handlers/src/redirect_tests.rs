@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tests::{Folder, block_on, body_bytes, exchange, field};
-use saker_config::model::{Origin, PathPattern, Settings, Site};
+use saker_config::model::{FieldEdit, Origin, PathPattern, Settings, Site};
 use saker_http::{RequestHead, Version};
 use saker_pipeline::ResponseHead;
 
@@ -156,6 +156,52 @@ fn redirects_have_a_note_for_people() {
         "{note}"
     );
     assert_eq!(field(&response, "content-length"), note.len().to_string());
+}
+
+#[test]
+fn texts_are_escaped_for_the_type_that_edits_of_fields_give() {
+    let answer = |content_type: &str, edits: &[FieldEditAction]| {
+        let folder = Folder::new();
+        let settings = Settings {
+            fields: edits
+                .iter()
+                .map(|action| FieldEdit {
+                    name: "content-type".into(),
+                    action: action.clone(),
+                    always: false,
+                    template: None,
+                    is_per_request: false,
+                    origin: Origin::built_in(),
+                })
+                .collect(),
+            ..Settings::default()
+        };
+        let site = folder.site_with_routes(settings, |settings| {
+            let action = Action::Respond {
+                status: Status::OK,
+                content_type: content_type.into(),
+                body: template("$arg_x"),
+            };
+            let pattern = PathPattern::Prefix("/".into());
+            let settings = Arc::clone(settings);
+            vec![Route::new(pattern, action, settings, Origin::built_in())]
+        });
+        let (response, _) = run(&site, "/?x=%3C%22");
+        String::from_utf8(body_bytes(&response.body)).unwrap()
+    };
+    let set = |value: &str| FieldEditAction::Set(value.into());
+    let (plain, html, json) = ("text/plain", "text/html", "application/json");
+    let (markup, script) = ("&lt;&quot;", "\\u003c\\u0022");
+    assert_eq!(answer(plain, &[]), "<\"");
+    assert_eq!(answer(plain, &[set(html)]), markup);
+    assert_eq!(answer(plain, &[FieldEditAction::Remove]), markup);
+    assert_eq!(answer("", &[]), markup);
+    assert_eq!(answer(html, &[set(plain)]), markup);
+    assert_eq!(answer(html, &[set(json)]), script);
+    assert_eq!(
+        answer(plain, &[FieldEditAction::Append("Image/SVG+XML".into())]),
+        markup
+    );
 }
 
 #[test]

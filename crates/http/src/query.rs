@@ -83,8 +83,29 @@ pub fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// Returns true if a program may know a cookie or parameter by this name: PHP decodes names, ends
 /// them at a NUL and in front of a bracket, ignores spaces in front, and reads dots and spaces as
-/// `_`.
+/// `_`. Others ignore spaces behind a name, or its case.
 pub fn is_read_as(sent: &[u8], name: &[u8]) -> bool {
+    any_reading(sent, |read| is_alike(read, name))
+}
+
+/// Like [`is_read_as`] for programs to which case and hyphens matter, such as PHP. Most other names
+/// are told by their first byte.
+#[inline]
+pub fn is_spelling_of(sent: &[u8], name: &[u8]) -> bool {
+    sent == name || may_begin(sent, name) && any_reading(sent, |read| is_same_in_php(read, name))
+}
+
+/// Returns true if a program may know a cookie or parameter by a name that begins so. Case matters.
+pub fn is_spelling_from(sent: &[u8], start: &[u8]) -> bool {
+    let begins = |read: &[u8]| {
+        read.get(..start.len())
+            .is_some_and(|read| is_same_in_php(read, start))
+    };
+    sent.starts_with(start) || may_begin(sent, start) && any_reading(sent, begins)
+}
+
+/// Calls `test` for what programs may read a name as, until it holds.
+fn any_reading(sent: &[u8], test: impl Fn(&[u8]) -> bool) -> bool {
     let decoded = form_decoded(sent);
     let decoded = decoded.split(|byte| *byte == 0).next().unwrap_or_default();
     let decoded = decoded.trim_ascii_start();
@@ -92,7 +113,34 @@ pub fn is_read_as(sent: &[u8], name: &[u8]) -> bool {
         .split(|byte| *byte == b'[')
         .next()
         .unwrap_or_default();
-    is_alike(decoded, name) || is_alike(array, name)
+    test(decoded) || test(array) || test(decoded.trim_ascii_end()) || test(array.trim_ascii_end())
+}
+
+/// False if no reading of `sent` begins as the name does.
+#[inline]
+fn may_begin(sent: &[u8], name: &[u8]) -> bool {
+    match (sent.first(), name.first()) {
+        (Some(b'%' | b'+' | b' ' | b'\t'), _) | (_, None) => true,
+        (Some(sent), Some(name)) => in_php(*sent) == in_php(*name),
+        (None, Some(_)) => false,
+    }
+}
+
+fn is_same_in_php(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && one
+            .iter()
+            .zip(other)
+            .all(|(one, other)| in_php(*one) == in_php(*other))
+}
+
+/// A byte of a name as PHP's variables show it.
+#[inline]
+fn in_php(byte: u8) -> u8 {
+    match byte {
+        b' ' | b'.' | b'[' => b'_',
+        byte => byte,
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +200,38 @@ mod tests {
             .map(|parameter| parameter.name)
             .collect();
         assert_eq!(names, [b"C", b"O", b"F"]);
+    }
+
+    #[test]
+    fn names_in_the_spellings_that_programs_read() {
+        for sent in [
+            "user_id",
+            "user.id",
+            "user id",
+            "user+id",
+            "user%5fid",
+            "%75ser_id",
+            "+user_id",
+            " user_id",
+            "user_id ",
+            "user_id[]",
+            "user.id[a][b]",
+            "user[id",
+            "user_id%00x",
+        ] {
+            assert!(is_read_as(sent.as_bytes(), b"user_id"), "{sent}");
+            assert!(is_spelling_of(sent.as_bytes(), b"user_id"), "{sent}");
+            assert!(is_spelling_from(sent.as_bytes(), b"user_i"), "{sent}");
+        }
+        assert!(is_read_as(b"User-Id", b"user_id"));
+        for sent in [
+            "", "user", "User_Id", "user-id", "xuser_id", "user_ids", "_",
+        ] {
+            assert!(!is_spelling_of(sent.as_bytes(), b"user_id"), "{sent}");
+        }
+        assert!(is_spelling_of(b"a_b", b"a.b") && is_spelling_of(b"a+b", b"a b"));
+        assert!(is_spelling_from(b"user_idx", b"user_id") && is_spelling_from(b"a", b""));
+        assert!(!is_spelling_from(b"user", b"user_"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod variable_test;
 pub use client_set::ClientSet;
 pub use evaluation::{Captures, Evaluation, FileKind, MatchError, Repeated, RequestFacts};
 pub use matcher::{FileTest, Matcher};
-pub use parameters::{ParameterEdit, edit_parameters};
+pub use parameters::{ParameterEdit, edit_parameters, without_edited};
 pub use part_test::{PartTest, Source, ValueTest};
 pub use path_index::PathIndex;
 pub use path_pattern::PathPattern;

@@ -2,9 +2,10 @@
 //!
 //! Called by: tests, variables, and edits of requests.
 //! Caveat: parameters are decoded once (`+` is a space), so that every spelling is the same value.
-//! Cookies have no escapes.
+//! Cookies have no escapes. Edits take along what some program knows by the edited name.
 //! Out of scope: parameters in content.
 
+use saker_http::query::is_read_as;
 use std::borrow::Cow;
 
 /// Returns the decoded names and values of a query, in its order.
@@ -12,7 +13,7 @@ pub fn parameters(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, 
     raw_parameters(query).map(|(name, value)| (decoded(name), decoded(value.unwrap_or_default())))
 }
 
-fn raw_parameters(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+pub(crate) fn raw_parameters(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     query
         .split(|byte| *byte == b'&')
         .filter(|pair| !pair.is_empty())
@@ -23,7 +24,7 @@ fn raw_parameters(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> 
 }
 
 /// Percent-decoding; a percent sign without two digits stands for itself.
-fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.iter().any(|byte| matches!(byte, b'%' | b'+')) {
         return Cow::Borrowed(text);
     }
@@ -74,17 +75,15 @@ pub fn edit_parameters(
     let is_edited = |name: &[u8]| {
         edits
             .iter()
-            .any(|(edited, _)| edited.as_bytes() == &*decoded(name))
+            .any(|(edited, _)| is_read_as(name, edited.as_bytes()))
     };
-    for (name, value) in
-        raw_parameters(query.unwrap_or_default()).filter(|(name, _)| !is_edited(name))
-    {
+    let pairs = query.unwrap_or_default().split(|byte| *byte == b'&');
+    for pair in pairs.filter(|pair| !pair.is_empty()) {
+        let Some(kept) = without_edited(pair, b';', is_edited) else {
+            continue;
+        };
         separate(&mut out);
-        out.extend_from_slice(name);
-        if let Some(value) = value {
-            out.push(b'=');
-            out.extend_from_slice(value);
-        }
+        out.extend_from_slice(&kept);
     }
     for (name, edit) in edits {
         let ParameterEdit::Set(value) = edit else {
@@ -96,6 +95,41 @@ pub fn edit_parameters(
         out.extend_from_slice(value);
     }
     (!out.is_empty()).then_some(out)
+}
+
+/// Returns what an edit leaves of a parameter or cookie. `separator`: some programs begin another one
+/// behind this byte, so such a part goes alone. `None`: all of it goes.
+pub fn without_edited(
+    pair: &[u8],
+    separator: u8,
+    is_edited: impl Fn(&[u8]) -> bool,
+) -> Option<Cow<'_, [u8]>> {
+    let name_end = |part: &[u8]| {
+        let end = part.iter().position(|byte| *byte == b'=');
+        end.unwrap_or(part.len())
+    };
+    if is_edited(&pair[..name_end(pair)]) {
+        return None;
+    }
+    if !pair.contains(&separator) {
+        return Some(Cow::Borrowed(pair));
+    }
+    let (mut kept, mut goes) = (Vec::with_capacity(pair.len()), false);
+    for (at, part) in pair.split(|byte| *byte == separator).enumerate() {
+        let name = &part[..name_end(part)];
+        // A part without a name of its own belongs to the value before it.
+        if at > 0 && (is_edited(name) || name.len() < part.len()) {
+            goes = is_edited(name);
+        }
+        if goes {
+            continue;
+        }
+        if at > 0 {
+            kept.push(separator);
+        }
+        kept.extend_from_slice(part);
+    }
+    Some(Cow::Owned(kept))
 }
 
 fn separate(out: &mut Vec<u8>) {
@@ -147,5 +181,12 @@ mod tests {
             edit(Some("x=%20&a=1"), &[("a", Some("2"))]).as_deref(),
             Some("x=%20&a=2")
         );
+        let others = "is.admin=1&+is_admin=2&is_admin[]=3&is%20admin&IS_ADMIN&is_admin%00x=4";
+        assert_eq!(edit(Some(others), &[("is_admin", None)]), None);
+        assert_eq!(
+            edit(Some("a=1;is_admin=2;3;b;c=4&d;e"), &[("is_admin", None)]).as_deref(),
+            Some("a=1;c=4&d;e")
+        );
+        assert_eq!(edit(Some("is_admin=2;b=3"), &[("is_admin", None)]), None);
     }
 }

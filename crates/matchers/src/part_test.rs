@@ -2,18 +2,20 @@
 //!
 //! Called by: matchers, and cached routes, which run recorded tests again for later requests.
 //! Caveat: repeated fields are one text, joined by `, `. Of repeated parameters and cookies, one
-//! that passes is enough.
+//! that passes is enough, and so is one that PHP or another program reads under the name. Absent is
+//! a parameter or cookie of exactly this name.
 //! Out of scope: trailers.
 
 use crate::{
     PathPattern,
     evaluation::{Evaluation, MatchError},
-    parameters::{cookies, parameters},
+    parameters::{decoded, raw_parameters},
 };
 use saker_ap_expr::{
     LimitReached, Pattern, PatternError, PatternOptions, Predicate, RequestPart, TextPredicate,
 };
-use std::{rc::Rc, sync::Arc};
+use saker_http::query::{Parameter, is_spelling_from, is_spelling_of};
+use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 /// A question about one text.
 #[derive(Clone, Debug)]
@@ -88,14 +90,14 @@ impl PartTest {
         match &self.source {
             Source::Field(_) => self.any(text),
             Source::Parameter(name) => {
-                let values = parameters(text.unwrap_or_default())
-                    .filter(|(known, _)| is_named(name, known, false));
-                self.any_of(values.map(|(_, value)| value))
+                let text = text.unwrap_or_default();
+                let pairs =
+                    raw_parameters(text).map(|(known, value)| (known, value.unwrap_or_default()));
+                self.any_of(name, pairs, (text, *b"&;"), decoded)
             }
             Source::Cookie(name) => {
-                let values = cookies(text.unwrap_or_default())
-                    .filter(|(known, _)| is_named(name, known, true));
-                self.any_of(values.map(|(_, value)| value))
+                let text = text.unwrap_or_default();
+                self.any_of(name, cookies(text), (text, *b";,"), Cow::Borrowed)
             }
         }
     }
@@ -109,32 +111,57 @@ impl PartTest {
         Ok(false)
     }
 
-    fn any_of(&self, values: impl Iterator<Item = impl AsRef<[u8]>>) -> Result<bool, LimitReached> {
+    /// Tests the values of a name. Programs may separate by the second byte as well.
+    fn any_of<'t>(
+        &self,
+        name: &str,
+        pairs: impl Iterator<Item = (&'t [u8], &'t [u8])>,
+        (text, [first, second]): (&'t [u8], [u8; 2]),
+        read: impl Fn(&'t [u8]) -> Cow<'t, [u8]>,
+    ) -> Result<bool, LimitReached> {
         let mut is_absent = true;
-        for value in values {
-            is_absent = false;
-            if self.any(Some(value.as_ref()))? {
+        for (known, value) in pairs {
+            if !is_named(name, known) {
+                continue;
+            }
+            is_absent &= !name.ends_with('*') && *read(known) != *name.as_bytes();
+            if self.any(Some(&read(value)))? {
                 return Ok(true);
             }
         }
-        match is_absent {
-            true => self.any(None),
-            false => Ok(false),
+        if is_absent && self.any(None)? {
+            return Ok(true);
         }
+        if !text.contains(&second) {
+            return Ok(false);
+        }
+        let pairs = text.split(|byte| *byte == first);
+        let parts = pairs.flat_map(|pair| pair.split(|byte| *byte == second).skip(1));
+        for part in parts.map(|part| Parameter::new(part.trim_ascii())) {
+            let value = part.value.unwrap_or_default();
+            if is_named(name, part.name) && self.any(Some(&read(value)))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
-/// Compares names. A `*` at the end stands for any end. PHP reads dots, spaces, and brackets in the
-/// names of cookies as `_`, so beginnings match these spellings, too: a client must not escape a
-/// rule about its session that way.
-fn is_named(wanted: &str, known: &[u8], is_cookie: bool) -> bool {
-    let Some(start) = wanted.strip_suffix('*') else {
-        return known == wanted.as_bytes();
-    };
-    let is_alike = |(wanted, known): (&u8, &u8)| {
-        wanted == known || (is_cookie && *wanted == b'_' && b". [".contains(known))
-    };
-    known.len() >= start.len() && start.as_bytes().iter().zip(known).all(is_alike)
+/// Cookies of a field; for PHP, one without a value is there, too.
+fn cookies(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    text.split(|byte| *byte == b';').map(|pair| {
+        let pair = Parameter::new(pair.trim_ascii());
+        (pair.name, pair.value.unwrap_or_default())
+    })
+}
+
+/// Compares names as programs read them: a client must not escape a rule about a name by another
+/// spelling. A `*` at the end stands for any end.
+fn is_named(wanted: &str, known: &[u8]) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(start) => is_spelling_from(known, start.as_bytes()),
+        None => is_spelling_of(known, wanted.as_bytes()),
+    }
 }
 
 /// Evaluates the test and records it.
@@ -289,7 +316,51 @@ mod tests {
             tests: [ValueTest::Present].into(),
         };
         assert_eq!(parameter.holds(Some(b"a&utm%5Fsource=x")), Ok(true));
-        assert_eq!(parameter.holds(Some(b"utm.source=x")), Ok(false));
+        assert_eq!(parameter.holds(Some(b"utm.source=x")), Ok(true));
+        assert_eq!(parameter.holds(Some(b"ut_source=x")), Ok(false));
+    }
+
+    #[test]
+    fn spellings_of_a_name_pass_a_test_and_are_not_the_name() {
+        let with = |source, tests: [ValueTest; 1]| PartTest {
+            source,
+            tests: tests.into(),
+        };
+        let parameter = || Source::Parameter("is_admin".into());
+        for (query, spelled, absent) in [
+            ("is_admin=1", true, false),
+            ("is.admin=1", true, true),
+            ("a&+is_admin", true, true),
+            ("is%5Badmin=1", true, true),
+            ("is_admin[]=1", true, true),
+            ("is%5fadmin%00x", true, true),
+            ("a=1;is_admin=1", true, true),
+            ("is-admin=1", false, true),
+            ("Is_Admin=1&is_admins&a=1;b", false, true),
+        ] {
+            let text = Some(query.as_bytes());
+            let present = with(parameter(), [ValueTest::Present]);
+            assert_eq!(present.holds(text), Ok(spelled), "{query}");
+            let absence = with(parameter(), [ValueTest::Absent]);
+            assert_eq!(absence.holds(text), Ok(absent), "{query}");
+        }
+        let cookie = || Source::Cookie("user_id".into());
+        for (text, spelled) in [
+            ("a=1; user_id=x", true),
+            ("user.id=x", true),
+            ("user_id =x", true),
+            ("user_id[]=x", true),
+            ("user%5fid=x", true),
+            ("a=1,user_id=x", true),
+            ("a=1, user id=x,y", true),
+            ("a=1,x", false),
+            ("user_ids=x; user_id=y", false),
+        ] {
+            let equal = with(cookie(), [ValueTest::Equals("x".into())]);
+            assert_eq!(equal.holds(Some(text.as_bytes())), Ok(spelled), "{text}");
+        }
+        let present = with(cookie(), [ValueTest::Present]);
+        assert_eq!(present.holds(Some(b"user_id")), Ok(true));
     }
 
     #[test]

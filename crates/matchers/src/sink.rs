@@ -288,8 +288,8 @@ impl Sink for FieldSink {
     }
 }
 
-/// Syntax of a body, in which values are escaped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Syntax of a body, in which values are escaped. Later ones escape all that earlier ones do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BodySyntax {
     Plain,
     /// HTML or XML.

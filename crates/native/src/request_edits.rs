@@ -2,18 +2,19 @@
 //!
 //! Called by: the phase `fixups`, after the path has its final form.
 //! Caveat: an edited request is not as received, so what later rules find in it is never a condition
-//! of a cached route. Spellings that programs cannot tell from an edited name (`X_User`) go with it.
-//! Values become one line of a field, one value of a parameter, one cookie.
+//! of a cached route. Spellings that programs cannot tell from an edited name go with it: `X_User` of
+//! a field, `user.id` and `user_id[]` of a parameter or cookie. Values become one line of a field, one
+//! value of a parameter, one cookie.
 //! Out of scope: fields of the response (`variable_fields`).
 
 use saker_config::model::{RequestEdits, Template};
 use saker_files::Watcher;
-use saker_http::{KnownField, RequestHead, field_name::is_alike};
+use saker_http::{KnownField, RequestHead, field_name::is_alike, query::is_read_as};
 use saker_matchers::{
-    Evaluation, FieldSink, MatchError, Nature, ParameterEdit, Sink, edit_parameters,
+    Evaluation, FieldSink, MatchError, Nature, ParameterEdit, Sink, edit_parameters, without_edited,
 };
 use saker_pipeline::{Exchange, ExchangeFacts, Noted};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 type TextEdits = Vec<(Box<str>, Option<Vec<u8>>)>;
 
@@ -123,26 +124,23 @@ fn with_fields(exchange: &Exchange, fields: &TextEdits, cookies: &TextEdits) -> 
 
 fn edited_cookies(exchange: &Exchange, edits: &TextEdits) -> Vec<u8> {
     let view = exchange.head.view();
-    let name_of = |pair: &[u8]| -> Vec<u8> {
-        pair.split(|byte| *byte == b'=')
-            .next()
-            .unwrap_or_default()
-            .to_vec()
+    let is_edited = |name: &[u8]| {
+        edits
+            .iter()
+            .any(|(edited, _)| is_read_as(name, edited.as_bytes()))
     };
-    let mut pairs: Vec<Vec<u8>> = view
+    let kept = view
         .lines(KnownField::Cookie)
         .flat_map(|line| line.split(|byte| *byte == b';'))
-        .map(|pair| pair.trim_ascii().to_vec())
+        .map(<[u8]>::trim_ascii)
         .filter(|pair| !pair.is_empty())
-        .filter(|pair| {
-            let name = name_of(pair);
-            !edits.iter().any(|(edited, _)| edited.as_bytes() == name)
-        })
-        .collect();
-    let set = edits
+        .filter_map(|pair| without_edited(pair, b',', is_edited));
+    // The first of two cookies counts in PHP.
+    let mut pairs: Vec<Cow<'_, [u8]>> = edits
         .iter()
-        .filter_map(|(name, text)| Some([name.as_bytes(), b"=", text.as_deref()?].concat()));
-    pairs.extend(set);
+        .filter_map(|(name, text)| Some([name.as_bytes(), b"=", text.as_deref()?].concat().into()))
+        .collect();
+    pairs.extend(kept);
     pairs.join(&b"; "[..])
 }
 

@@ -311,7 +311,8 @@ pub const ROWS: &[Row<MatchDraft>] = &[
         kind: Kind::MapOf(&ANY_NAME, &TEST),
         example: Some("{ debug = true, page = \"~^[0-9]+$\" }"),
         summary: "Query parameters, by decoded name and value, as in `header`. Of repeated \
-                  parameters, one that matches is enough.",
+                  parameters, one that matches is enough; names that PHP reads as this one \
+                  (`user.id`, `user_id[]`) count, except for `false`.",
         since: SINCE,
         aliases: &["args", "parameter", "parameters"],
         set: |draft, given| draft.parts(given, Source::Parameter),
@@ -322,7 +323,7 @@ pub const ROWS: &[Row<MatchDraft>] = &[
         contexts: MATCHER,
         kind: Kind::MapOf(&ANY_NAME, &TEST),
         example: Some("{ session = true }"),
-        summary: "Cookies, as in `header`.",
+        summary: "Cookies, as in `query`.",
         since: SINCE,
         aliases: &["cookies"],
         set: |draft, given| draft.parts(given, Source::Cookie),

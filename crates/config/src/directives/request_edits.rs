@@ -79,7 +79,8 @@ pub const ROWS: &[Row<RequestDraft>] = &[
         kind: Kind::MapOf(&ANY_NAME, &EDITS),
         default: Some("{}"),
         example: Some("{ lang = \"$1\", utm_source = false }"),
-        summary: "Query parameters to set, with variables; `false` removes.",
+        summary: "Query parameters to set, with variables; `false` removes. What a program may know \
+                  by the name goes as well: `user.id`, `User_Id`, and `user_id[]` for `user_id`.",
         since: "0.2",
         aliases: &["args", "parameters"],
         set: |draft, given| draft.query = draft.edits(given),
@@ -91,7 +92,8 @@ pub const ROWS: &[Row<RequestDraft>] = &[
         kind: Kind::MapOf(&ANY_NAME, &EDITS),
         default: Some("{}"),
         example: Some("{ tracking = false }"),
-        summary: "Cookies to set, with variables; `false` removes.",
+        summary: "Cookies to set, with variables; `false` removes. What a program may know by the \
+                  name goes as well, as in `query`.",
         since: "0.2",
         aliases: &["cookie"],
         set: |draft, given| draft.cookies = draft.edits(given),

@@ -2,10 +2,11 @@
 //!
 //! Called by: `forwarder`.
 //! Caveat: the upstream was asked without conditions and ranges, so both are applied here; ranges
-//! only where the response says `Accept-Ranges`, as in nginx.
+//! only where the response says `Accept-Ranges`, and of a content that is being stored only one, as
+//! in nginx.
 
-use super::store::REASON;
-use crate::{conditions::is_conditional, page::Page};
+use super::{part::PartOfContent, store::REASON, update};
+use crate::{cache::PageCache, conditions::is_conditional, page::Page};
 use saker_config::model::Files;
 use saker_content::{
     Content,
@@ -16,10 +17,13 @@ use saker_http::{
     conditional::{self, DateRule, Precondition, Validators},
     date::parse_date,
     entity_tag::EntityTag,
-    range::{self, RangeOutcome},
+    range::{self, ByteRange, RangeOutcome},
 };
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Response};
-use std::task::{Context, Poll};
+use std::{
+    rc::Rc,
+    task::{Context, Poll},
+};
 
 /// Returns a page as the upstream sent it.
 pub fn whole(page: &Page) -> Response {
@@ -34,7 +38,7 @@ pub fn whole(page: &Page) -> Response {
         let length = std::str::from_utf8(length)
             .ok()
             .and_then(|text| text.parse().ok());
-        response.body = Body::Stream(Box::new(Unsent(length)));
+        response.body = unsent(length);
         response.fields_mut().remove("Content-Length");
         return response;
     }
@@ -42,6 +46,11 @@ pub fn whole(page: &Page) -> Response {
         response.body = page.identity.content.whole();
     }
     response
+}
+
+/// Content of a length that no client gets.
+pub fn unsent(length: Option<u64>) -> Body {
+    Body::Stream(Box::new(Unsent(length)))
 }
 
 /// The length of what a GET would have brought (RFC 9110 section 9.3.2). Never sent.
@@ -79,12 +88,13 @@ fn validators(fields: &Fields, now: i64) -> Validators<'_> {
     }
 }
 
-/// Applies the client's conditions and ranges to a complete response.
+/// Applies the client's conditions and ranges to a complete response. `storing`: the cache, while
+/// its content is being stored.
 pub fn apply(
     head: HeadView<'_>,
     response: &mut Response,
     has_ranges: bool,
-    boundaries: &Boundaries,
+    (boundaries, storing): (&Boundaries, Option<&Rc<PageCache>>),
     (now, files): (i64, &Files),
 ) {
     match judge(head, response, now, files.modified_since) {
@@ -118,6 +128,9 @@ pub fn apply(
     let Some(wanted) = wanted.filter(|_| is_offered && applies()) else {
         return;
     };
+    if let (Body::Stream(_), Some(cache)) = (&response.body, storing) {
+        return take_part(response, cache, wanted, files);
+    }
     let content = match &response.body {
         Body::Memory(chunk) => Content::Memory(chunk.clone()),
         Body::File(part) => Content::File {
@@ -134,6 +147,44 @@ pub fn apply(
     take_range(response, &content, outcome, boundaries);
 }
 
+/// Takes one range of a content that is being stored.
+fn take_part(response: &mut Response, cache: &Rc<PageCache>, wanted: &[u8], files: &Files) {
+    let Some(length) = response.body.length() else {
+        return;
+    };
+    let ranges_max = files.ranges_max.min(1) as usize;
+    let outcome = range::resolve_by(files.range_rules, wanted, length, ranges_max);
+    if matches!(outcome, RangeOutcome::Whole | RangeOutcome::Many(_)) {
+        return;
+    }
+    let Body::Stream(content) = std::mem::take(&mut response.body) else {
+        return;
+    };
+    if let RangeOutcome::One(part) = outcome {
+        set_part(response, part, length);
+        let part = PartOfContent::new(Rc::clone(cache), content, part);
+        response.body = Body::Stream(Box::new(part));
+        return;
+    }
+    update::leave_to_cache(cache, content);
+    set_unsatisfiable(response, length);
+}
+
+/// Makes a response that of a range, except for its content.
+fn set_part(response: &mut Response, part: ByteRange, length: u64) {
+    response.status = Status::PARTIAL_CONTENT;
+    response
+        .fields_mut()
+        .set("Content-Range", byteranges::content_range(part, length));
+    response.fields_mut().remove("Accept-Ranges");
+}
+
+fn set_unsatisfiable(response: &mut Response, length: u64) {
+    *response = Response::new(Status::RANGE_NOT_SATISFIABLE);
+    let value = format!("bytes */{length}").into_bytes();
+    response.fields_mut().set("Content-Range", value);
+}
+
 fn take_range(
     response: &mut Response,
     content: &Content,
@@ -144,11 +195,7 @@ fn take_range(
     match outcome {
         RangeOutcome::Whole => {}
         RangeOutcome::One(part) => {
-            response.status = Status::PARTIAL_CONTENT;
-            response
-                .fields_mut()
-                .set("Content-Range", byteranges::content_range(part, length));
-            response.fields_mut().remove("Accept-Ranges");
+            set_part(response, part, length);
             response.body = content.part(part.first..part.last + 1);
         }
         RangeOutcome::Many(parts) => {
@@ -157,10 +204,6 @@ fn take_range(
             let kind = fields.first("Content-Type").map(<[u8]>::to_vec);
             *response = byteranges::response(boundaries, kind.as_deref(), fields, content, &parts);
         }
-        RangeOutcome::Unsatisfiable => {
-            *response = Response::new(Status::RANGE_NOT_SATISFIABLE);
-            let value = format!("bytes */{length}").into_bytes();
-            response.fields_mut().set("Content-Range", value);
-        }
+        RangeOutcome::Unsatisfiable => set_unsatisfiable(response, length),
     }
 }

@@ -27,7 +27,7 @@ use saker_pipeline::{
     UpstreamRequest,
 };
 use saker_telemetry::Metric;
-use std::{future::poll_fn, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 /// Time in which requests do not wait for a page that could not be stored, in milliseconds.
 const PASS_MS: u64 = 2_000;
@@ -174,11 +174,11 @@ impl KeyedRequest {
         let is_sent = exchange.head.view().method() != Method::Head;
         let content = is_sent.then_some(&response.body);
         self.cache.count_answer(Some(&stats), page, hit, content);
-        self.apply(exchange, &mut response);
+        self.apply(exchange, &mut response, None);
         response
     }
 
-    fn apply(&self, exchange: &Exchange, response: &mut Response) {
+    fn apply(&self, exchange: &Exchange, response: &mut Response, storing: Option<&Rc<PageCache>>) {
         let (head, now) = (exchange.head.view(), exchange.now);
         let files = &exchange.routing.settings.files;
         let boundaries = &self.cache.boundaries;
@@ -186,7 +186,7 @@ impl KeyedRequest {
             head,
             response,
             self.plan.has_ranges,
-            boundaries,
+            (boundaries, storing),
             (now, files),
         );
     }
@@ -328,6 +328,13 @@ impl KeyedRequest {
         }
         let judged = terms.judge(response.status, response.fields(), now_ms() / 1000);
         let lifetime = judged.or_else(refused)?;
+        let rule = exchange.routing.settings.files.modified_since;
+        let is_unwanted =
+            || answer::is_unwanted(exchange.head.view(), response, exchange.now, rule);
+        if matches!(response.body, Body::Stream(_)) && update::is_full(&self.cache) && is_unwanted()
+        {
+            return refused("too many responses are read for the cache alone");
+        }
         match self.plan.judge.forbids(exchange, response) {
             true => refused("the configuration says not to store it"),
             false => Ok(lifetime),
@@ -388,21 +395,28 @@ impl KeyedRequest {
         if is_stored && !is_bare && answer::is_unwanted(head.view(), &response, exchange.now, rule)
         {
             // The client does not read the content, which is to be stored whole.
-            self.drain(&mut response, place, &head).await;
+            self.read_apart(&mut response, place, &head).await;
         }
-        self.apply(exchange, &mut response);
+        let storing = is_stored.then_some(&self.cache);
+        self.apply(exchange, &mut response, storing);
         Handled::Answered(response)
     }
 
-    /// Reads a response to its end; its content is then that of the stored page.
-    async fn drain(&self, response: &mut Response, place: &Place, head: &RequestHead) {
-        let Body::Stream(stream) = &mut response.body else {
-            return;
+    /// Has the content read for the cache alone. If that is done at once, the content is that of
+    /// the stored page; otherwise the client's answer does not wait for it.
+    async fn read_apart(&self, response: &mut Response, place: &Place, head: &RequestHead) {
+        let stream = match std::mem::take(&mut response.body) {
+            Body::Stream(stream) => stream,
+            body => return response.body = body,
         };
-        while let Some(Ok(_)) = poll_fn(|cx| stream.poll_chunk(cx)).await {}
-        response.body = match entry::find(&self.cache, &place.key, head.view()).await {
+        let length = stream.length();
+        let page = match update::read_for_cache(&self.cache, stream) {
+            true => entry::find(&self.cache, &place.key, head.view()).await,
+            false => None,
+        };
+        response.body = match page {
             Some(page) => page.identity.content.whole(),
-            None => Body::Empty,
+            None => answer::unsent(length),
         };
     }
 }

@@ -15,6 +15,7 @@ mod entry;
 mod fetch;
 mod forwarder;
 mod look_up;
+mod part;
 mod plan;
 mod store;
 mod update;

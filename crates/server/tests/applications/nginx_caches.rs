@@ -44,7 +44,8 @@ impl Origin {
         origin
     }
 
-    /// Answers one request. The first response for a path that ends with `stale` has expired.
+    /// Answers one request. The first response for a path that ends with `stale` has expired; for one
+    /// that ends with `slow`, the content comes when the gate is open.
     fn serve(&self, mut stream: TcpStream) {
         let mut head = Vec::new();
         let mut piece = [0; 1024];
@@ -55,22 +56,33 @@ impl Origin {
             }
         }
         let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+        let line = String::from_utf8_lossy(&head);
+        let is_slow = line.contains("slow HTTP/");
+        if !is_slow {
+            self.pass_gate();
+        }
+        let is_stale = line.contains("stale HTTP/") && number == 1;
+        let expires = if is_stale { "@1" } else { "600" };
+        let body = format!("answer {number}");
+        let (first, rest) = body.split_at(body.len() - 1);
+        let _ = write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nX-Accel-Expires: {expires}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
+             ETag: \"a\"\r\nAccept-Ranges: bytes\r\nConnection: close\r\n\r\n{first}",
+            body.len()
+        );
+        if is_slow {
+            self.pass_gate();
+        }
+        let _ = stream.write_all(rest.as_bytes());
+    }
+
+    fn pass_gate(&self) {
         let (open, changed) = &*self.gate;
         let mut is_open = open.lock().unwrap();
         while !*is_open {
             is_open = changed.wait(is_open).unwrap();
         }
-        drop(is_open);
-        let line = String::from_utf8_lossy(&head);
-        let is_stale = line.contains("stale HTTP/") && number == 1;
-        let expires = if is_stale { "@1" } else { "600" };
-        let body = format!("answer {number}");
-        let _ = write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nX-Accel-Expires: {expires}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n{body}",
-            body.len()
-        );
     }
 
     fn set_open(&self, is_open: bool) {
@@ -219,6 +231,68 @@ fn background_updates_keep_nobody_waiting() {
         site.get("/stale") == both("HIT", "answer 2")
     });
     assert_eq!(site.origin.count(), 2);
+}
+
+/// The content of a missing page is read for the cache, not for a client that does not get it.
+#[test]
+fn clients_without_content_do_not_wait_for_it() {
+    let site = Site::start(
+        "nginx-cache-head",
+        "proxy_cache_lock on; location / { proxy_pass http://{origin}; }",
+    );
+    site.origin.set_open(false);
+    let ask = |method: &str, path: &str, field: (&str, &str)| {
+        let fields = [("Host", "app.test"), field];
+        site.client().request(method, path, &fields).unwrap()
+    };
+    let head = ask("HEAD", "/a-slow", ("Accept", "*/*"));
+    assert_eq!((head.status, head.field("x-cache")), (200, Some("MISS")));
+    assert_eq!(head.field("content-length"), Some("8"));
+    let unchanged = ask("GET", "/b-slow", ("If-None-Match", "\"a\""));
+    let told = (unchanged.status, unchanged.field("x-cache"));
+    assert_eq!(told, (304, Some("MISS")));
+    let failed = ask("GET", "/c-slow", ("If-Match", "\"b\""));
+    assert_eq!(failed.status, 412);
+    site.origin.set_open(true);
+    for (path, number) in [("/a-slow", 1), ("/b-slow", 2), ("/c-slow", 3)] {
+        let whole = both("HIT", &format!("answer {number}"));
+        assert_eq!(site.get(path), whole);
+    }
+}
+
+/// A range of a missing page is answered with that range; the whole page is stored.
+#[test]
+fn ranges_of_missing_pages_are_parts() {
+    let site = Site::start(
+        "nginx-cache-range",
+        "proxy_cache_lock on; location / { proxy_pass http://{origin}; }",
+    );
+    let ask = |path: &str, range: &str| {
+        let fields = [("Host", "app.test"), ("Range", range)];
+        let response = site.client().request("GET", path, &fields).unwrap();
+        let range = response.field("content-range").unwrap_or_default();
+        (response.status, range.to_owned(), shown(&response))
+    };
+    let part = |range: &str, result, text| (206, range.to_owned(), both(result, text));
+    // The end of the content does not come yet.
+    site.origin.set_open(false);
+    assert_eq!(
+        ask("/a-slow", "bytes=1-2"),
+        part("bytes 1-2/8", "MISS", "ns")
+    );
+    site.origin.set_open(true);
+    assert_eq!(site.get("/a-slow"), both("HIT", "answer 1"));
+    assert_eq!(
+        ask("/a-slow", "bytes=1-2"),
+        part("bytes 1-2/8", "HIT", "ns")
+    );
+    assert_eq!(ask("/b", "bytes=-2"), part("bytes 6-7/8", "MISS", " 2"));
+    assert_eq!(site.get("/b"), both("HIT", "answer 2"));
+    let (status, range, _) = ask("/c", "bytes=8-");
+    assert_eq!((status, range.as_str()), (416, "bytes */8"));
+    assert_eq!(site.get("/c"), both("HIT", "answer 3"));
+    let several = (200, String::new(), both("MISS", "answer 4"));
+    assert_eq!(ask("/d", "bytes=0-1,4-5"), several);
 }
 
 /// A response that `no_cache` keeps out of the cache must not get in behind the client's back.
