@@ -398,8 +398,10 @@ fn cookies_in_several_lines_are_all_seen() {
         assert_eq!(status("/a/b.html", &["role=guest"]), 403);
         assert_eq!(status("/a/b.html", &["x=1", "role=guest"]), 403);
         assert_eq!(status("/a/b.html", &["role=guest", "x=1"]), 403);
-        // One cookie, whose value has a comma.
-        assert_eq!(status("/a/b.html", &["x=1, role=guest"]), 200);
+        // Some programs begin another cookie behind a comma, and PHP decodes names.
+        assert_eq!(status("/a/b.html", &["x=1, role=guest"]), 403);
+        assert_eq!(status("/a/b.html", &["x=1; r%6fle[]=guest"]), 403);
+        assert_eq!(status("/a/b.html", &["x=1, role"]), 200);
         assert_eq!(status("/a/b.html", &["x=1; role=guest"]), 403);
         assert_eq!(status("/a/b.html", &["x=1", "id=2"]), 200);
     }
