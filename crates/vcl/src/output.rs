@@ -23,6 +23,8 @@ pub struct Output {
     pub vary_cookies: Vec<String>,
     pub key_headers: Vec<String>,
     pub bypasses_cookies: bool,
+    /// Responses with Set-Cookie are not stored, whatever else they say.
+    pub refuses_set_cookie: bool,
     pub ttl: Option<String>,
     pub status_ttls: Vec<(String, String)>,
     pub grace: Option<String>,
@@ -135,6 +137,10 @@ impl Output {
         line(
             "with_cookies",
             self.bypasses_cookies.then(|| "false".to_owned()),
+        );
+        line(
+            "with_set_cookie",
+            self.refuses_set_cookie.then(|| "false".to_owned()),
         );
         line("vary_cookies", some(&self.vary_cookies));
         line("key_headers", some(&self.key_headers));
