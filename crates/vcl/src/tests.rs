@@ -256,7 +256,7 @@ fn protections_are_kept_or_reported() {
     }
 }
 
-/// What VCL keeps out of the cache stays out: credentials and cookies that responses set, by rules of
+/// Credentials and cookies that responses set keep pages out of the cache as in VCL: by rules of
 /// the file and by the built-in ones.
 #[test]
 fn credentials_and_set_cookie() {
@@ -415,7 +415,7 @@ fn purging() {
             "{findings:?}"
         );
     }
-    // What clients of the list need besides.
+    // Conditions for clients of the list.
     let guard = "{ if (!client.ip ~ purge) { return (synth(405, \"no\")); }";
     for (more, count) in [
         ("if (req.http.X-Key != \"s\") { return (synth(403)); }", 1),
