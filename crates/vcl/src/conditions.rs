@@ -7,6 +7,9 @@
 
 use crate::syntax::Expression;
 
+/// True for all requests.
+pub const EVERY_REQUEST: &str = "$method != ''";
+
 /// True for a request with credentials, as `req.http.Authorization` is.
 pub const HAS_CREDENTIALS: &str = "$http_authorization != ''";
 

@@ -4,6 +4,7 @@
 //! Caveat: texts come from a file of another program; each is quoted as TOML wants.
 //! Out of scope: what VCL means.
 
+use crate::conditions::EVERY_REQUEST;
 use std::fmt::Write as _;
 
 /// Edits of fields by name: a value, or `None` to remove it.
@@ -98,7 +99,7 @@ impl Output {
         }
         // Behind the cache, which sees what upstreams say.
         let always = (!self.delivered_headers.is_empty())
-            .then(|| ("$method != ''".to_owned(), self.delivered_headers.clone()));
+            .then(|| (EVERY_REQUEST.to_owned(), self.delivered_headers.clone()));
         for (expression, edits) in always.iter().chain(&self.conditional_headers) {
             condition(text, expression);
             fields(text, "headers", edits);

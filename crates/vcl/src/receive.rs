@@ -6,7 +6,7 @@
 //! Out of scope: responses (`respond`).
 
 use crate::{
-    conditions::{self, HAS_CREDENTIALS},
+    conditions::{self, EVERY_REQUEST, HAS_CREDENTIALS},
     converter::{Converter, refuses, unsupported},
     output::{add, set},
     patterns::{cookie_name, is_tracking, is_trimming, literals, parameter_names, session_cookies},
@@ -45,6 +45,7 @@ pub fn receive(converter: &mut Converter<'_>, statements: &[Statement]) {
             StatementKind::Return(action, _) if action == "pass" => {
                 let help = "no request is answered from the cache: leave [site.cache] out";
                 converter.warn(statement.place, "all requests bypass the cache", help);
+                add(&mut converter.out.bypasses, EVERY_REQUEST);
             }
             StatementKind::Expression(Expression::Function(name, _))
                 if name.starts_with("std.collect") || name.starts_with("std.log") => {}
@@ -77,6 +78,12 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
         if is_converted {
             continue;
         }
+        // Here, no request is started again.
+        let is_of_restarted = matches!(condition, Expression::Binary(">", left, right)
+            if left.name() == Some("req.restarts") && right.is_zero());
+        if is_of_restarted && matches!(body.as_slice(), [one] if is_pass(one)) {
+            continue;
+        }
         let is_about_restarts = mentions(condition, "req.restarts");
         match is_about_restarts {
             true => receive(converter, body),
@@ -91,6 +98,10 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
             return;
         }
     }
+}
+
+fn is_pass(statement: &Statement) -> bool {
+    matches!(&statement.kind, StatementKind::Return(action, _) if action == "pass")
 }
 
 /// True if a request that gets to a statement, or one inside of it, may go on to its application: what

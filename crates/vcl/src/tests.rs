@@ -67,7 +67,7 @@ fn cookies_are_kept_for_requests_that_have_left() {
 
 #[test]
 fn requests() {
-    let rows: [Row; 27] = [
+    let rows: [Row; 28] = [
         ("sub vcl_recv { return (hash); }", &[], &[]),
         (
             "sub vcl_recv { if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); } }",
@@ -184,8 +184,17 @@ fn requests() {
         ),
         (
             "sub vcl_recv { return (pass); }",
-            &[],
+            &[
+                "[[site.when]]",
+                "match = { expression = \"$method != ''\" }",
+                "cache = false",
+            ],
             &["1: warning: all requests bypass the cache"],
+        ),
+        (
+            "sub vcl_recv { if (req.restarts > 0) { return (pass); } }",
+            &[],
+            &[],
         ),
         (
             "sub mine { if (req.url ~ \"/x\") { return (pass); } } sub vcl_recv { call mine; }",
