@@ -19,7 +19,7 @@ use saker_cache_rules::{
 };
 use saker_cache_store::EntryHead;
 use saker_content::coding;
-use saker_http::{Fields, date::format_date};
+use saker_http::{Fields, HeadView, date::format_date};
 use saker_pipeline::{Exchange, Response};
 
 /// Time that an expired fragment stays usable if it can't be fetched again, in milliseconds.
@@ -40,26 +40,8 @@ pub fn prepare(
     decision: &Decision,
 ) -> Result<(EntryHead, Option<NewVaryRecord>), Refusal> {
     let (fields, view) = (response.fields(), exchange.head.view());
-    let first = request.make_first_key(view).ok_or_else(too_long)?;
     let vary_record = vary_record(request, fields, decision)?;
-    let (key, new_vary) = match (decision.is_private, vary_record.is_needed()) {
-        (true, _) => (request.private_key(view).ok_or_else(too_long)?, None),
-        (false, true) => {
-            let key = request
-                .variant_key(&vary_record, view)
-                .ok_or_else(too_long)?;
-            let is_new = request.vary_record.as_deref() != Some(&vary_record);
-            (
-                key,
-                is_new.then_some(NewVaryRecord {
-                    first,
-                    key: request.vary_key(),
-                    vary_record,
-                }),
-            )
-        }
-        (false, false) => (first, None),
-    };
+    let (key, new_vary) = place(request, view, vary_record, decision.is_private)?;
     let tags = tags(request, fields, decision)?;
     let kept = kept_fields(request, fields, decision);
     let head = EntryHead {
@@ -91,6 +73,46 @@ pub fn prepare(
             .collect(),
     };
     Ok((head, new_vary))
+}
+
+/// The entry's key, and the vary record that leads to it where that is not known.
+fn place(
+    request: &CacheRequest,
+    view: HeadView<'_>,
+    vary_record: VaryRecord,
+    is_private: bool,
+) -> Result<(Vec<u8>, Option<NewVaryRecord>), Refusal> {
+    let first = match is_private {
+        true => request.private_key(view),
+        false => request.make_first_key(view),
+    };
+    let first = first.ok_or_else(too_long)?;
+    if !vary_record.is_needed() {
+        return Ok((first, None));
+    }
+    let (variant, sign) = match is_private {
+        // The record takes the place of the client's single page.
+        true => (
+            request.private_variant_key(&vary_record, view),
+            first.clone(),
+        ),
+        false => (request.variant_key(&vary_record, view), request.vary_key()),
+    };
+    let is_new = known(request, is_private) != Some(&vary_record);
+    let new_vary = is_new.then_some(NewVaryRecord {
+        first,
+        key: sign,
+        vary_record,
+    });
+    Ok((variant.ok_or_else(too_long)?, new_vary))
+}
+
+/// The known vary record of the URL, or of the client's private pages of it.
+fn known(request: &CacheRequest, is_private: bool) -> Option<&VaryRecord> {
+    match is_private {
+        true => request.private_vary.as_deref(),
+        false => request.vary_record.as_deref(),
+    }
 }
 
 /// The fields of the entry.
@@ -132,27 +154,28 @@ fn vary_record(
     fields: &Fields,
     decision: &Decision,
 ) -> Result<VaryRecord, Refusal> {
-    let vary = Vary::of(fields)
-        .and_then(|vary| vary.and(&request.settings.http.key_fields))
-        .ok_or_else(|| Refusal::new("vary-all", "Vary is `*` or malformed"))?;
-    // LSCache protocol 4.3: cookies are named one by one, and Origin selects no variant.
+    let vary_all = || Refusal::new("vary-all", "Vary is `*` or malformed");
+    let vary = Vary::of(fields).ok_or_else(vary_all)?;
+    // LSCache protocol 4.3: cookies are named one by one, and Origin selects no variant, unless the
+    // settings name them.
     let makes_another =
         |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");
+    let named = vary.iter().filter(|name| makes_another(name));
+    let vary = Vary::new(named.map(str::to_owned).collect())
+        .and_then(|vary| vary.and(&request.settings.http.key_fields))
+        .ok_or_else(vary_all)?;
     let own = VaryRecord {
-        fields: vary
-            .iter()
-            .filter(|name| makes_another(name))
-            .map(str::to_owned)
-            .collect(),
+        fields: vary.iter().map(str::to_owned).collect(),
         rules: if decision.by == By::Lscache {
             VaryRules::of_response(fields)
         } else {
             None
         },
-        is_one: decision.is_one,
+        // A client's pages stay apart by its cookies.
+        is_one: decision.is_one && !decision.is_private,
         since: 0,
     };
-    let known = request.vary_record.as_deref();
+    let known = known(request, decision.is_private);
     Ok(known.map_or(own.clone(), |known| own.joined(known)))
 }
 

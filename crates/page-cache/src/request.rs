@@ -67,6 +67,8 @@ pub struct CacheRequest {
     pub is_authenticated: bool,
     /// The known vary record of this URL.
     pub vary_record: Option<Rc<VaryRecord>>,
+    /// The same of the client's private pages of this URL.
+    pub private_vary: Option<Rc<VaryRecord>>,
     /// The last purge when it began.
     pub purge_seq: u64,
     /// Number of its generation's beginning; 0: not passed on yet.
@@ -149,6 +151,7 @@ impl CacheRequest {
             client_identity,
             is_authenticated: is_authenticated(exchange),
             vary_record: None,
+            private_vary: None,
             purge_seq,
             number: 0,
             under_way: None,
@@ -282,9 +285,22 @@ impl CacheRequest {
         )
     }
 
+    /// The key of the client's private page, or of the vary record of several.
     pub fn private_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
-        let identity = self.client_identity.as_deref()?;
-        let key = key::with_identity(&self.make_first_key(view)?, identity);
+        self.of_client(self.make_first_key(view)?)
+    }
+
+    /// The key that the vary record of private pages leads to.
+    pub fn private_variant_key(
+        &self,
+        vary_record: &VaryRecord,
+        view: HeadView<'_>,
+    ) -> Option<Vec<u8>> {
+        self.of_client(self.variant_key(vary_record, view)?)
+    }
+
+    fn of_client(&self, key: Vec<u8>) -> Option<Vec<u8>> {
+        let key = key::with_identity(&key, self.client_identity.as_deref()?);
         (key.len() <= KEY_BYTES_MAX).then_some(key)
     }
 
@@ -300,7 +316,7 @@ impl CacheRequest {
         };
         self.search_rule = rule;
         // They were the other URL's.
-        (self.vary_record, self.first_key) = (None, None);
+        (self.vary_record, self.private_vary, self.first_key) = (None, None, None);
     }
 
     /// The URL as purges name it.

@@ -7,6 +7,12 @@
 
 use crate::syntax::Expression;
 
+/// True for all requests.
+pub const EVERY_REQUEST: &str = "$method != ''";
+
+/// True for a request with credentials, as `req.http.Authorization` is.
+pub const HAS_CREDENTIALS: &str = "$http_authorization != ''";
+
 /// The same condition as text of an expression. `None`: it has no counterpart.
 pub fn expression(condition: &Expression) -> Option<String> {
     Some(match condition {

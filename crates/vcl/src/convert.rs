@@ -6,8 +6,9 @@
 //! Out of scope: `vcl_recv` and the other subroutines, which are in files of their own.
 
 use crate::{
+    conditions::HAS_CREDENTIALS,
     converter::{Converter, Finding, reported, unsupported},
-    output::{Output, add},
+    output::{Output, add, set},
     receive, respond,
     syntax::{Expression, Statement, StatementKind, VclFile},
 };
@@ -22,6 +23,7 @@ pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
         out: Output::default(),
         findings: Vec::new(),
         has_left: false,
+        keeps_no_cookie: false,
     };
     backends(&mut converter);
     for (what, place) in &file.others {
@@ -35,7 +37,12 @@ pub fn convert(file: &VclFile) -> (Output, Vec<Finding>) {
             _ => {}
         }
     }
-    for sub in &file.subs {
+    // Rules for responses depend on what tells pages apart.
+    let (of_responses, of_requests): (Vec<_>, Vec<_>) = file
+        .subs
+        .iter()
+        .partition(|sub| sub.name == "vcl_backend_response");
+    for sub in of_requests.into_iter().chain(of_responses) {
         let mut calls = CALLS_MAX;
         match sub.name.as_str() {
             "vcl_recv" => receive::receive(&mut converter, &body(file, &sub.body, &mut calls)),
@@ -86,19 +93,31 @@ fn body(file: &VclFile, statements: &[Statement], left: &mut usize) -> Vec<State
 }
 
 /// The built-in `vcl_recv` runs after one that does not end with `return (hash)`, and passes
-/// requests with cookies.
+/// requests with cookies or credentials. The built-in `vcl_backend_response` runs after one that does
+/// not end with `return (deliver)`, and keeps responses that set cookies out of the cache.
 fn built_in(converter: &mut Converter<'_>) {
     let file = converter.file;
-    let receive = file.subs.iter().rfind(|sub| sub.name == "vcl_recv");
-    let last = receive.and_then(|sub| sub.body.last());
-    let is_final = last.is_some_and(|statement| {
-        matches!(&statement.kind, StatementKind::Return(action, _) if matches!(action.as_str(), "hash" | "lookup"))
-    });
-    let edits = &converter.out.upstream_headers;
-    let has_none = edits
-        .iter()
-        .any(|(name, value)| name.eq_ignore_ascii_case("Cookie") && value.is_none());
-    converter.out.bypasses_cookies |= !is_final && !has_none;
+    let is_final = |sub: &str, actions: [&str; 2]| {
+        let last = file.subs.iter().rfind(|other| other.name == sub);
+        last.and_then(|sub| sub.body.last()).is_some_and(|statement| {
+            matches!(&statement.kind, StatementKind::Return(action, _) if actions.contains(&action.as_str()))
+        })
+    };
+    let out = &mut converter.out;
+    if !is_final("vcl_recv", ["hash", "lookup"]) {
+        let edits = &out.upstream_headers;
+        let is_removed = |field: &str| {
+            let mut edits = edits.iter();
+            edits.any(|(name, value)| name.eq_ignore_ascii_case(field) && value.is_none())
+        };
+        let (no_cookie, no_credentials) = (is_removed("Cookie"), is_removed("Authorization"));
+        out.bypasses_cookies |= !no_cookie;
+        if !no_credentials {
+            add(&mut out.bypasses, HAS_CREDENTIALS);
+        }
+    }
+    out.refuses_set_cookie |=
+        !converter.keeps_no_cookie && !is_final("vcl_backend_response", ["deliver", "deliver"]);
 }
 
 fn backends(converter: &mut Converter<'_>) {
@@ -188,6 +207,14 @@ fn directors(converter: &mut Converter<'_>, statements: &[Statement]) {
 fn others(converter: &mut Converter<'_>, name: &str, statements: &[Statement]) {
     for statement in statements {
         let is_usual = match &statement.kind {
+            // Programs get the field of no client.
+            StatementKind::Unset(field) if name == "vcl_backend_fetch" => {
+                let field = field.strip_prefix("bereq.http.");
+                field
+                    .into_iter()
+                    .for_each(|field| set(&mut converter.out.upstream_headers, field, None));
+                field.is_some()
+            }
             StatementKind::Return(action, _) => {
                 matches!(
                     action.as_str(),

@@ -37,6 +37,8 @@ pub struct Converter<'f> {
     pub findings: Vec<Finding>,
     /// Some requests have left `vcl_recv` before the statement.
     pub has_left: bool,
+    /// Responses that may be stored lose their cookies before.
+    pub keeps_no_cookie: bool,
 }
 
 impl Converter<'_> {
@@ -109,7 +111,9 @@ fn bypasses(statement: &Statement) -> bool {
         StatementKind::Return(action, _) => {
             matches!(action.as_str(), "pass" | "pipe" | "hit_for_pass")
         }
-        StatementKind::Set { name, .. } => name == "beresp.uncacheable",
+        StatementKind::Set { name, value } => {
+            name == "beresp.uncacheable" || name == "beresp.ttl" && value.is_zero()
+        }
         StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(bypasses)),
         _ => false,
     }

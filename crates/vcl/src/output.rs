@@ -4,6 +4,7 @@
 //! Caveat: texts come from a file of another program; each is quoted as TOML wants.
 //! Out of scope: what VCL means.
 
+use crate::conditions::EVERY_REQUEST;
 use std::fmt::Write as _;
 
 /// Edits of fields by name: a value, or `None` to remove it.
@@ -23,6 +24,8 @@ pub struct Output {
     pub vary_cookies: Vec<String>,
     pub key_headers: Vec<String>,
     pub bypasses_cookies: bool,
+    /// Responses with Set-Cookie are not stored, whatever else they say.
+    pub refuses_set_cookie: bool,
     pub ttl: Option<String>,
     pub status_ttls: Vec<(String, String)>,
     pub grace: Option<String>,
@@ -96,7 +99,7 @@ impl Output {
         }
         // Behind the cache, which sees what upstreams say.
         let always = (!self.delivered_headers.is_empty())
-            .then(|| ("$method != ''".to_owned(), self.delivered_headers.clone()));
+            .then(|| (EVERY_REQUEST.to_owned(), self.delivered_headers.clone()));
         for (expression, edits) in always.iter().chain(&self.conditional_headers) {
             condition(text, expression);
             fields(text, "headers", edits);
@@ -135,6 +138,10 @@ impl Output {
         line(
             "with_cookies",
             self.bypasses_cookies.then(|| "false".to_owned()),
+        );
+        line(
+            "with_set_cookie",
+            self.refuses_set_cookie.then(|| "false".to_owned()),
         );
         line("vary_cookies", some(&self.vary_cookies));
         line("key_headers", some(&self.key_headers));

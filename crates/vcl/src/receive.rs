@@ -6,8 +6,8 @@
 //! Out of scope: responses (`respond`).
 
 use crate::{
-    conditions,
-    converter::{Converter, unsupported},
+    conditions::{self, EVERY_REQUEST, HAS_CREDENTIALS},
+    converter::{Converter, refuses, unsupported},
     output::{add, set},
     patterns::{cookie_name, is_tracking, is_trimming, literals, parameter_names, session_cookies},
     syntax::{Expression, Place, Statement, StatementKind},
@@ -21,6 +21,19 @@ const OWN_FIELDS: [&str; 4] = [
     "x-real-ip",
 ];
 
+/// Fields of any client, which are often taken away so that more requests share a page.
+const OF_CLIENTS: [&str; 9] = [
+    "authorization",
+    "cache-control",
+    "cookie",
+    "dnt",
+    "pragma",
+    "range",
+    "referer",
+    "save-data",
+    "user-agent",
+];
+
 pub fn receive(converter: &mut Converter<'_>, statements: &[Statement]) {
     for statement in statements {
         match &statement.kind {
@@ -32,6 +45,7 @@ pub fn receive(converter: &mut Converter<'_>, statements: &[Statement]) {
             StatementKind::Return(action, _) if action == "pass" => {
                 let help = "no request is answered from the cache: leave [site.cache] out";
                 converter.warn(statement.place, "all requests bypass the cache", help);
+                add(&mut converter.out.bypasses, EVERY_REQUEST);
             }
             StatementKind::Expression(Expression::Function(name, _))
                 if name.starts_with("std.collect") || name.starts_with("std.log") => {}
@@ -51,7 +65,8 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
         };
         converter.has_left |= body.iter().any(leaves);
         let is_converted = is_purge(converter, condition, body)
-            || is_implied(condition, body)
+            || is_implied(converter, condition, body)
+            || is_own_field_removal(converter, condition, body)
             || has_own_fields_only(body)
             || is_empty_cookie(condition, body)
             || is_bypass(converter, condition, body)
@@ -63,15 +78,30 @@ fn condition(converter: &mut Converter<'_>, statement: &Statement, branches: &Br
         if is_converted {
             continue;
         }
+        // Here, no request is started again.
+        let is_of_restarted = matches!(condition, Expression::Binary(">", left, right)
+            if left.name() == Some("req.restarts") && right.is_zero());
+        if is_of_restarted && matches!(body.as_slice(), [one] if is_pass(one)) {
+            continue;
+        }
         let is_about_restarts = mentions(condition, "req.restarts");
         match is_about_restarts {
             true => receive(converter, body),
+            false if body.iter().any(strips) => converter.refuse(
+                statement.place,
+                "the removal of a field in this condition can't be converted",
+                "programs would get the client's field: see `upstream_headers`",
+            ),
             false => unsupported(converter, statement, "see `[[site.when]]` and routes"),
         }
         if !is_about_restarts {
             return;
         }
     }
+}
+
+fn is_pass(statement: &Statement) -> bool {
+    matches!(&statement.kind, StatementKind::Return(action, _) if action == "pass")
 }
 
 /// True if a request that gets to a statement, or one inside of it, may go on to its application: what
@@ -101,13 +131,28 @@ fn is_purge(converter: &mut Converter<'_>, condition: &Expression, body: &[State
         let StatementKind::If(branches) = &statement.kind else {
             continue;
         };
-        let Some((Some(condition), inner)) = branches.first() else {
-            continue;
-        };
-        let guards = inner.iter().any(crate::converter::refuses);
-        if let (true, Some(name)) = (guards, unlisted(condition)) {
-            has_list = true;
-            purgers(converter, name, statement.place);
+        for (at, (condition, inner)) in branches.iter().enumerate() {
+            let condition = condition.as_ref();
+            if !inner.iter().any(denies) {
+                continue;
+            }
+            match condition.and_then(unlisted).filter(|_| at == 0) {
+                Some(name) => {
+                    has_list = true;
+                    purgers(converter, name, statement.place);
+                }
+                None if condition.is_some_and(lacks_fields) && inner.iter().all(is_bad_request) => {
+                }
+                None => {
+                    let place = inner.first().map_or(statement.place, |inner| inner.place);
+                    converter.refuse(
+                        place,
+                        "this condition of purging can't be converted",
+                        "clients of `purge_from` may purge without it: shorten the list, or refuse \
+                         them by a route",
+                    );
+                }
+            }
         }
     }
     if !has_list {
@@ -121,6 +166,32 @@ fn is_purge(converter: &mut Converter<'_>, condition: &Expression, body: &[State
         );
     }
     true
+}
+
+/// True if a statement, or one inside of it, refuses a request. `synth(200)` is what a purge is
+/// answered with.
+fn denies(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Return(_, arguments) => {
+            let is_success = matches!(arguments.first(), Some(Expression::Number(status)) if status.starts_with('2'));
+            refuses(statement) && !is_success
+        }
+        StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(denies)),
+        _ => refuses(statement),
+    }
+}
+
+/// True for requests without some fields: a form of request, and no right that others lack.
+fn lacks_fields(condition: &Expression) -> bool {
+    condition.chain("&&").iter().all(|part| {
+        matches!(part, Expression::Not(inner)
+            if inner.name().is_some_and(|name| name.starts_with("req.http.")))
+    })
+}
+
+fn is_bad_request(statement: &Statement) -> bool {
+    matches!(&statement.kind, StatementKind::Return(_, arguments)
+        if matches!(arguments.first(), Some(Expression::Number(status)) if status == "400"))
 }
 
 fn is_method_name(expression: &Expression) -> bool {
@@ -178,23 +249,75 @@ fn purgers(converter: &mut Converter<'_>, name: &str, place: Place) {
     }
 }
 
-/// Methods that are no GET and HEAD, credentials, and upgrades bypass the cache by themselves.
-fn is_implied(condition: &Expression, body: &[Statement]) -> bool {
+/// Methods that are no GET and HEAD, and upgrades bypass the cache by themselves. Credentials do where
+/// responses say nothing to the contrary, so that requests with them are named beside.
+fn is_implied(converter: &mut Converter<'_>, condition: &Expression, body: &[Statement]) -> bool {
     let leaves = body.iter().all(|statement| {
         matches!(&statement.kind, StatementKind::Return(action, _) if matches!(action.as_str(), "pass" | "pipe"))
     });
-    let of_methods = condition.chain("&&").iter().all(|part| {
+    let parts = condition.chain("&&");
+    let other_than = |part: &&Expression, method: Option<&str>| {
         matches!(part, Expression::Binary("!=", left, right)
-            if is_method_name(left) && right.text().is_some())
-    });
-    let is_about = |part: &Expression| {
+            if is_method_name(left) && right.text().is_some_and(|text| method.is_none_or(|method| text == method)))
+    };
+    let of_methods = parts.iter().all(|part| other_than(part, None))
+        && parts.iter().any(|part| other_than(part, Some("GET")));
+    let is_field = |part: &Expression, field: &str| {
         part.name()
-            .is_some_and(|name| name.eq_ignore_ascii_case("req.http.Authorization"))
-            || mentions(part, "req.http.Upgrade")
+            .is_some_and(|name| name.eq_ignore_ascii_case(field))
+    };
+    let is_about = |part: &Expression| {
+        is_field(part, "req.http.Authorization")
+            || is_field(part, "req.http.Upgrade")
+            || matches!(part, Expression::Binary("~" | "==", left, _) if is_field(left, "req.http.Upgrade"))
             || matches!(part, Expression::Binary("==", left, right)
                 if is_method_name(left) && right.text().is_some_and(|method| method != "GET" && method != "HEAD"))
     };
-    leaves && (of_methods || condition.chain("||").into_iter().all(is_about))
+    let any = condition.chain("||");
+    if !leaves || !of_methods && !any.iter().all(|part| is_about(part)) {
+        return false;
+    }
+    if any
+        .iter()
+        .any(|part| is_field(part, "req.http.Authorization"))
+    {
+        add(&mut converter.out.bypasses, HAS_CREDENTIALS);
+    }
+    true
+}
+
+/// `if (req.http.X) { unset req.http.X; }`: as without the condition.
+fn is_own_field_removal(
+    converter: &mut Converter<'_>,
+    condition: &Expression,
+    body: &[Statement],
+) -> bool {
+    let is_removal = |statement: &Statement| {
+        matches!(&statement.kind, StatementKind::Unset(name)
+            if condition.name().is_some_and(|own| own.eq_ignore_ascii_case(name))
+                && !name.eq_ignore_ascii_case("req.http.Cookie"))
+    };
+    if body.is_empty() || !body.iter().all(is_removal) {
+        return false;
+    }
+    receive(converter, body);
+    true
+}
+
+/// True if a statement, or one inside of it, takes a field away that a program may trust: not one
+/// that any client sends about itself.
+fn strips(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Unset(name) => name.strip_prefix("req.http.").is_some_and(|field| {
+            let field = field.to_ascii_lowercase();
+            let is_of_client = OF_CLIENTS.contains(&field.as_str())
+                || field.starts_with("accept")
+                || field.starts_with("if-");
+            !is_of_client && !is_own_field(&field)
+        }),
+        StatementKind::If(branches) => branches.iter().any(|(_, body)| body.iter().any(strips)),
+        _ => false,
+    }
 }
 
 /// Fields about the client, which Saker sets in any case.
@@ -227,13 +350,15 @@ fn is_bypass(converter: &mut Converter<'_>, condition: &Expression, body: &[Stat
         return false;
     }
     let mut paths = Vec::new();
-    let (mut cookies, mut all_cookies) = (Vec::new(), false);
+    let (mut cookies, mut all_cookies, mut credentials) = (Vec::new(), false, false);
     for part in condition.chain("||") {
         match part {
             Expression::Name(name) if name.eq_ignore_ascii_case("req.http.Cookie") => {
                 all_cookies = true
             }
-            Expression::Name(name) if name.eq_ignore_ascii_case("req.http.Authorization") => {}
+            Expression::Name(name) if name.eq_ignore_ascii_case("req.http.Authorization") => {
+                credentials = true
+            }
             Expression::Binary("~", left, right) => {
                 let pattern = right.text().unwrap_or_default();
                 match left
@@ -272,6 +397,9 @@ fn is_bypass(converter: &mut Converter<'_>, condition: &Expression, body: &[Stat
         cookies.into_iter().for_each(|name| add(names, name));
     }
     out.bypasses_cookies |= all_cookies;
+    if credentials {
+        add(&mut out.bypasses, HAS_CREDENTIALS);
+    }
     true
 }
 

@@ -9,6 +9,7 @@ use crate::{
     conditions,
     converter::{Converter, unsupported},
     output::{FieldEdits, Output, add, set},
+    patterns::literals,
     receive::mentions,
     syntax::{Expression, Statement, StatementKind},
 };
@@ -31,11 +32,12 @@ pub fn stored(converter: &mut Converter<'_>, statements: &[Statement]) {
         match &statement.kind {
             StatementKind::Set { name, value } => stored_value(converter, statement, name, value),
             StatementKind::Unset(name) => match name.strip_prefix("beresp.http.") {
-                Some(field) if field.eq_ignore_ascii_case("Set-Cookie") => unsupported(
-                    converter,
-                    statement,
-                    "responses that set cookies are not shared; `headers` of a route can remove the field",
-                ),
+                Some(field) if field.eq_ignore_ascii_case("Set-Cookie") => {
+                    converter.keeps_no_cookie = true;
+                    let help = "responses that set cookies are not shared unless they say so; `headers` of \
+                                a route can remove the field";
+                    unsupported(converter, statement, help);
+                }
                 Some(field) => set(&mut converter.out.headers, field, None),
                 None => unsupported(converter, statement, ""),
             },
@@ -122,19 +124,16 @@ fn is_converted(
         _ => false,
     });
     let marks = body.iter().any(|statement| {
-        matches!(&statement.kind, StatementKind::Set { name, .. } if name == "beresp.uncacheable")
-            || matches!(&statement.kind, StatementKind::Return(action, _) if action == "abandon")
+        matches!(&statement.kind, StatementKind::Set { name, value }
+            if name == "beresp.uncacheable" || name == "beresp.ttl" && value.is_zero())
+            || matches!(&statement.kind, StatementKind::Return(action, _)
+                if matches!(action.as_str(), "abandon" | "pass" | "hit_for_pass"))
     });
-    // Personal responses and errors are never shared without a lifetime of their own.
-    let is_personal = condition.chain("||").iter().all(|part| {
-        ["beresp.http.Set-Cookie", "beresp.http.Cache-Control", "beresp.http.Vary", "beresp.ttl", "beresp.http.Surrogate-control", "bereq.uncacheable"]
-            .iter()
-            .any(|name| mentions(part, name))
-            || matches!(part, Expression::Binary(">=" | ">", left, right)
-                if left.name() == Some("beresp.status")
-                    && matches!(&**right, Expression::Number(number) if number.parse::<u32>().is_ok_and(|status| status >= 399)))
-    });
-    if is_kept_out && marks && is_personal {
+    if is_kept_out
+        && marks
+        && let Some(by) = kept_out(converter, condition)
+    {
+        converter.out.refuses_set_cookie |= by == KeptOut::SetCookie;
         return true;
     }
     // Requests that it may be about bypass the cache.
@@ -145,10 +144,101 @@ fn is_converted(
         add(&mut converter.out.bypasses, expression);
         return true;
     }
-    if has_own_settings_only(body) || is_made_shareable(converter, body) {
+    if has_own_settings_only(body) || is_made_shareable(converter, condition, body) {
         return true;
     }
     is_status_ttl(converter, condition, body) || is_ttl(converter, condition, body)
+}
+
+/// The rule by which the cache stores none of the responses that a condition holds for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeptOut {
+    /// It holds anyway.
+    Always,
+    /// That of `with_set_cookie = false`.
+    SetCookie,
+}
+
+/// `None`: some of the responses may be stored.
+fn kept_out(converter: &Converter<'_>, condition: &Expression) -> Option<KeptOut> {
+    match condition {
+        Expression::Binary("||", left, right) => {
+            let both = [kept_out(converter, left)?, kept_out(converter, right)?];
+            match both.contains(&KeptOut::SetCookie) {
+                true => Some(KeptOut::SetCookie),
+                false => Some(KeptOut::Always),
+            }
+        }
+        Expression::Binary("&&", left, right) => {
+            let either = [kept_out(converter, left), kept_out(converter, right)];
+            match either.contains(&Some(KeptOut::Always)) {
+                true => Some(KeptOut::Always),
+                false => either.into_iter().flatten().next(),
+            }
+        }
+        Expression::Name(name) if name.eq_ignore_ascii_case("beresp.http.Set-Cookie") => {
+            Some(KeptOut::SetCookie)
+        }
+        Expression::Name(name) if name == "bereq.uncacheable" => Some(KeptOut::Always),
+        Expression::Binary(operator, left, right) => {
+            let name = left.name()?.to_ascii_lowercase();
+            compared(converter, operator, &name, right)
+        }
+        _ => None,
+    }
+}
+
+/// The same for a comparison with the variable of that name.
+fn compared(
+    converter: &Converter<'_>,
+    operator: &str,
+    name: &str,
+    value: &Expression,
+) -> Option<KeptOut> {
+    let text = value.text().unwrap_or_default();
+    match (name, operator) {
+        ("beresp.ttl", "<=" | "<" | "==") => value.is_zero().then_some(KeptOut::Always),
+        // Errors without a lifetime of their own.
+        ("beresp.status", ">=" | ">") => {
+            let is_error = matches!(value, Expression::Number(number)
+                if number.parse::<u32>().is_ok_and(|status| status >= 399));
+            is_error.then_some(KeptOut::Always)
+        }
+        ("beresp.http.vary", "==" | "~") => {
+            matches!(text, "*" | r"\*" | "[*]").then_some(KeptOut::Always)
+        }
+        ("beresp.http.cache-control" | "beresp.http.surrogate-control", "~" | "==") => {
+            has_obeyed_words_only(text).then_some(KeptOut::Always)
+        }
+        // A cookie by which pages vary keeps a response out that sets it to another value.
+        ("beresp.http.set-cookie", "~") => {
+            let cookies = &converter.out.vary_cookies;
+            let is_vary = text
+                .trim_start_matches('^')
+                .strip_suffix('=')
+                .is_some_and(|name| cookies.iter().any(|cookie| cookie == name));
+            Some(if is_vary {
+                KeptOut::Always
+            } else {
+                KeptOut::SetCookie
+            })
+        }
+        ("beresp.http.set-cookie", "==") => Some(KeptOut::SetCookie),
+        _ => None,
+    }
+}
+
+/// True for a pattern of words that keep responses out here, too. Others (`must-revalidate`) do not.
+fn has_obeyed_words_only(pattern: &str) -> bool {
+    let pattern = match pattern.strip_prefix("(?i:") {
+        Some(inner) => inner.strip_suffix(')').unwrap_or(inner),
+        None => pattern.strip_prefix("(?i)").unwrap_or(pattern),
+    };
+    let found = literals(&pattern.replace("\\b", "").to_ascii_lowercase());
+    found.is_some_and(|found| {
+        let mut found = found.iter();
+        found.all(|one| matches!(one.text.as_str(), "private" | "no-cache" | "no-store"))
+    })
 }
 
 /// Settings of Varnish's own ways of sending and storing, in whatever condition.
@@ -161,12 +251,16 @@ fn has_own_settings_only(body: &[Statement]) -> bool {
 }
 
 /// Removal of Set-Cookie from responses with a lifetime: those marked public are shared without it.
-fn is_made_shareable(converter: &mut Converter<'_>, body: &[Statement]) -> bool {
+fn is_made_shareable(
+    converter: &mut Converter<'_>,
+    condition: &Expression,
+    body: &[Statement],
+) -> bool {
     let removes = body.iter().any(|statement| {
         matches!(&statement.kind, StatementKind::Unset(name)
             if name.eq_ignore_ascii_case("beresp.http.Set-Cookie"))
     });
-    removes
+    let is_made = removes
         && body.iter().all(|statement| match &statement.kind {
             StatementKind::Unset(name) => name.eq_ignore_ascii_case("beresp.http.Set-Cookie"),
             StatementKind::Expression(Expression::Function(name, _)) => name == "std.collect",
@@ -174,7 +268,28 @@ fn is_made_shareable(converter: &mut Converter<'_>, body: &[Statement]) -> bool 
                 .iter()
                 .all(|(condition, inner)| is_converted(converter, condition.as_ref(), inner)),
             _ => false,
+        });
+    converter.keeps_no_cookie |= is_made && is_about_storable(condition);
+    is_made
+}
+
+/// True for a condition that holds for all responses that may be stored: those with a lifetime, of the
+/// methods that are cached, or those that set cookies.
+fn is_about_storable(condition: &Expression) -> bool {
+    let has_method = |part: &Expression| {
+        part.chain("||").iter().any(|part| {
+            matches!(part, Expression::Binary("==", left, right)
+                if matches!(left.name(), Some("bereq.method" | "req.method")) && right.text() == Some("GET"))
         })
+    };
+    condition.chain("&&").into_iter().all(|part| {
+        let is_fresh = matches!(part, Expression::Binary(">", left, right)
+            if left.name() == Some("beresp.ttl") && right.is_zero());
+        let has_cookie = part
+            .name()
+            .is_some_and(|name| name.eq_ignore_ascii_case("beresp.http.Set-Cookie"));
+        is_fresh || has_cookie || has_method(part)
+    })
 }
 
 /// `if (beresp.status == 404) { set beresp.ttl = 1m; }`

@@ -104,6 +104,12 @@ impl Expression {
         }
     }
 
+    /// True for `0`, `0s` and the like.
+    pub fn is_zero(&self) -> bool {
+        matches!(self, Expression::Number(number)
+            if number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).parse() == Ok(0.0))
+    }
+
     pub fn text(&self) -> Option<&str> {
         match self {
             Expression::Text(text) => Some(text),

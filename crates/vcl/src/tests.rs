@@ -6,14 +6,20 @@
 use super::*;
 use crate::converter::FINDINGS_MAX;
 
+const CREDENTIALS_BYPASS: &str =
+    "\n[[site.when]]\nmatch = { expression = \"$http_authorization != ''\" }\ncache = false\n";
+
 /// The lines of the conversion that are not there for an empty file, and its findings as `line:
 /// severity: message`.
 fn converted(vcl: &str) -> (Vec<String>, Vec<String>) {
     let whole = |vcl: &str| convert(vcl, "a.vcl").expect("syntax");
-    // Without `return (hash)`, requests with cookies bypass the cache.
-    let empty: Vec<String> = whole("vcl 4.1;").toml.lines().map(str::to_owned).collect();
+    // Without `return (hash)`, requests with cookies or credentials bypass the cache.
+    let without_built_in = |toml: &str| toml.replacen(CREDENTIALS_BYPASS, "", 1);
+    let empty = without_built_in(&whole("vcl 4.1;").toml);
+    let empty: Vec<String> = empty.lines().map(str::to_owned).collect();
     let conversion = whole(vcl);
-    let lines = conversion.toml.lines().filter(|line| !line.is_empty());
+    let toml = without_built_in(&conversion.toml);
+    let lines = toml.lines().filter(|line| !line.is_empty());
     let lines = lines.filter(|line| !empty.iter().any(|known| known == line));
     let findings = conversion.findings.iter().map(|finding| {
         let severity = if finding.is_error() {
@@ -61,7 +67,7 @@ fn cookies_are_kept_for_requests_that_have_left() {
 
 #[test]
 fn requests() {
-    let rows: [Row; 24] = [
+    let rows: [Row; 28] = [
         ("sub vcl_recv { return (hash); }", &[], &[]),
         (
             "sub vcl_recv { if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); } }",
@@ -157,14 +163,38 @@ fn requests() {
             &["1: warning: this condition can't be converted"],
         ),
         (
+            "sub vcl_recv { if (req.http.X-Role) { unset req.http.X-Role; } }",
+            &["upstream_headers = { \"X-Role\" = { remove = true } }"],
+            &[],
+        ),
+        (
+            "sub vcl_recv { if (req.url ~ \"^/a\") { unset req.http.X-Role; } }",
+            &[],
+            &["1: error: the removal of a field in this condition can't be converted"],
+        ),
+        (
+            "sub vcl_backend_fetch { unset bereq.http.X-Role; }",
+            &["upstream_headers = { \"X-Role\" = { remove = true } }"],
+            &[],
+        ),
+        (
             "sub vcl_recv { C{ x }C }",
             &[],
             &["1: error: inline C can't be converted"],
         ),
         (
             "sub vcl_recv { return (pass); }",
-            &[],
+            &[
+                "[[site.when]]",
+                "match = { expression = \"$method != ''\" }",
+                "cache = false",
+            ],
             &["1: warning: all requests bypass the cache"],
+        ),
+        (
+            "sub vcl_recv { if (req.restarts > 0) { return (pass); } }",
+            &[],
+            &[],
         ),
         (
             "sub mine { if (req.url ~ \"/x\") { return (pass); } } sub vcl_recv { call mine; }",
@@ -230,6 +260,88 @@ fn protections_are_kept_or_reported() {
         let (_, findings) = converted(vcl);
         assert!(
             findings.iter().any(|one| one.starts_with("1: error: ")),
+            "{vcl}: {findings:?}"
+        );
+    }
+}
+
+/// Credentials and cookies that responses set keep pages out of the cache as in VCL: by rules of
+/// the file and by the built-in ones.
+#[test]
+fn credentials_and_set_cookie() {
+    let whole = |vcl: &str| convert(vcl, "a.vcl").expect("syntax");
+    let (hash, deliver) = ("return (hash);", "return (deliver);");
+    let rows = [
+        ("", "", true, true),
+        (hash, deliver, false, false),
+        (
+            "if (req.http.Authorization) { return (pass); } return (hash);",
+            deliver,
+            true,
+            false,
+        ),
+        (
+            "if (req.http.Authorization || req.method == \"POST\") { return (pipe); } return (hash);",
+            deliver,
+            true,
+            false,
+        ),
+        (
+            "if (req.url ~ \"^/a\" || req.http.Authorization) { return (pass); } return (hash);",
+            deliver,
+            true,
+            false,
+        ),
+        ("unset req.http.Authorization;", deliver, false, false),
+        (
+            hash,
+            "if (beresp.http.Set-Cookie) { set beresp.uncacheable = true; } return (deliver);",
+            false,
+            true,
+        ),
+        (
+            hash,
+            "if (beresp.ttl <= 0s || beresp.http.Vary == \"*\" || beresp.http.set-cookie) { set beresp.ttl = 0s; } return (deliver);",
+            false,
+            true,
+        ),
+        (
+            hash,
+            "if (beresp.ttl > 0s) { unset beresp.http.Set-Cookie; }",
+            false,
+            false,
+        ),
+        (
+            hash,
+            "if (bereq.url ~ \"x\") { unset beresp.http.Set-Cookie; }",
+            false,
+            true,
+        ),
+    ];
+    for (receive, respond, bypasses, refuses) in rows {
+        let vcl = format!("sub vcl_recv {{ {receive} }} sub vcl_backend_response {{ {respond} }}");
+        let conversion = whole(&vcl);
+        let toml = &conversion.toml;
+        assert_eq!(toml.contains(CREDENTIALS_BYPASS), bypasses, "{vcl}: {toml}");
+        let line = "with_set_cookie = false";
+        assert_eq!(toml.contains(line), refuses, "{vcl}: {toml}");
+        assert!(
+            conversion.findings.iter().all(|one| !one.is_error()),
+            "{vcl}"
+        );
+    }
+    // Words that the cache does not obey, and requests that are no upgrades.
+    for vcl in [
+        "sub vcl_backend_response { if (beresp.http.Set-Cookie || beresp.http.Cache-Control ~ \"must-revalidate\") { set beresp.uncacheable = true; } }",
+        "sub vcl_backend_response { if (beresp.http.Cache-Control ~ \"private|x\") { set beresp.uncacheable = true; } }",
+        "sub vcl_backend_response { if (!beresp.http.Set-Cookie) { set beresp.uncacheable = true; } }",
+        "sub vcl_backend_response { if (beresp.http.Vary ~ \"User-Agent\") { set beresp.ttl = 0s; } }",
+        "sub vcl_recv { if (!req.http.Upgrade) { return (pipe); } }",
+        "sub vcl_recv { if (req.method != \"POST\") { return (pipe); } }",
+    ] {
+        let (_, findings) = converted(vcl);
+        assert!(
+            findings.len() == 1 && findings[0].contains("error"),
             "{vcl}: {findings:?}"
         );
     }
@@ -312,6 +424,32 @@ fn purging() {
             "{findings:?}"
         );
     }
+    // Conditions for clients of the list.
+    let guard = "{ if (!client.ip ~ purge) { return (synth(405, \"no\")); }";
+    for (more, count) in [
+        ("if (req.http.X-Key != \"s\") { return (synth(403)); }", 1),
+        ("if (!req.http.X-Key) { return (synth(403)); }", 1),
+        ("if (req.http.X-Key != \"s\") { return (synth(400)); }", 1),
+        (
+            "if (!req.http.X-Tags && !req.http.X-Pool) { return (synth(400)); }",
+            0,
+        ),
+        (
+            "if (req.http.X-Tags) { ban(\"x\"); return (synth(200)); }",
+            0,
+        ),
+    ] {
+        let vcl = guarded.replace(guard, &format!("{guard}\n{more}"));
+        let (_, findings) = converted(&format!("{list}{vcl}"));
+        let expected = vec!["3: error: this condition of purging can't be converted"; count];
+        assert_eq!(findings, expected, "{more}");
+    }
+    let other = guarded.replace(
+        "405, \"no\")); }",
+        "405)); }\nelse if (req.http.X-Key != \"s\") { return (synth(403)); }",
+    );
+    let (_, findings) = converted(&format!("{list}{other}"));
+    assert_eq!(findings.len(), 1, "{findings:?}");
     // A list that only seems to guard.
     let other = guarded.replace("!client.ip ~ purge", "client.ip ~ purge");
     let (lines, findings) = converted(&format!("{list}{other}"));
@@ -352,9 +490,14 @@ fn backends() {
 
 #[test]
 fn responses() {
-    let rows: [Row; 10] = [
+    let rows: [Row; 11] = [
         (
             "sub vcl_backend_response { if (beresp.http.Cache-Control ~ \"private\" || beresp.http.Set-Cookie) { set beresp.uncacheable = true; set beresp.ttl = 120s; return (deliver); } }",
+            &[],
+            &[],
+        ),
+        (
+            "sub vcl_backend_response { if (beresp.http.Cache-Control ~ \"(?i:no-cache|no-store|private)\") { return (pass); } }",
             &[],
             &[],
         ),
@@ -423,8 +566,8 @@ fn responses() {
 /// Magento's rules, in the form of its own file, and that what comes of them is read.
 #[test]
 fn magento() {
-    let (lines, findings) = converted(MAGENTO);
-    let all = lines.join("\n");
+    let (_, findings) = converted(MAGENTO);
+    let all = convert(MAGENTO, "a.vcl").expect("syntax").toml;
     for line in [
         "purge_from = [\"127.0.0.1\"]",
         "servers = [\"http://127.0.0.1:3000\"]",
@@ -432,6 +575,8 @@ fn magento() {
         "ignore_parameters = [\"tracking\"]",
         "vary_cookies = [\"X-Magento-Vary\"]",
         "grace = \"0s\"",
+        "with_set_cookie = false",
+        "match = { expression = \"$http_authorization != ''\" }\ncache = false",
     ] {
         assert!(all.contains(line), "{line}: {all}");
     }

@@ -92,7 +92,7 @@ impl NotStored {
             NotStored::Status => {
                 "a status other than 200 is stored only with X-LiteSpeed-Cache-Control"
             }
-            NotStored::SetCookie => "the response has Set-Cookie, and respCookieCache is off",
+            NotStored::SetCookie => "the response has Set-Cookie, and `with_set_cookie` is off",
             NotStored::Empty => "the response has no content",
             NotStored::TooLarge => "the content is larger than maxCacheObjSize",
             NotStored::Failed => "the response is incomplete",

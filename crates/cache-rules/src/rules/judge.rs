@@ -170,6 +170,9 @@ impl Audience {
         }
         // Section 7.3 warns of storing Set-Cookie: such a response is personal unless it is
         // explicitly public.
+        if !settings.store_with_set_cookie && fields.iter().any(|(name, _)| is_cookie(name)) {
+            return Err(Pass::SetCookie);
+        }
         let is_set_aside = |name: &str| control.no_cache.names(name) || control.private.names(name);
         let is_personal = fields
             .iter()

@@ -86,7 +86,7 @@ impl fmt::Display for Pass {
             Pass::Authorization => {
                 f.write_str("the client is authenticated (Authorization, a certificate), and Cache-Control says neither public nor s-maxage nor must-revalidate")
             }
-            Pass::SetCookie => f.write_str("the response has Set-Cookie, and Cache-Control says neither public nor s-maxage"),
+            Pass::SetCookie => f.write_str("the response has Set-Cookie, and Cache-Control says neither public nor s-maxage (or `with_set_cookie` is off)"),
             Pass::SessionCookie(name) => {
                 write!(f, "the request has the session cookie {name}, and Cache-Control says neither public nor s-maxage")
             }

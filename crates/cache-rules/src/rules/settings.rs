@@ -79,6 +79,8 @@ pub struct RuleSettings {
     pub store_query: bool,
     /// Store Set-Cookie for all clients (section 7.3).
     pub store_cookies: bool,
+    /// Store responses with Set-Cookie at all, where they are explicitly public.
+    pub store_with_set_cookie: bool,
     /// Store partial content (206); see [`super::parts`].
     pub store_parts: bool,
     /// Cookies that make a request personal, by patterns of [`crate::cookie_names`]; `None`: the
@@ -123,6 +125,7 @@ impl Default for RuleSettings {
             store_post: false,
             store_query: false,
             store_cookies: false,
+            store_with_set_cookie: true,
             store_parts: false,
             session_cookies: None,
             key_fields: Vec::new(),

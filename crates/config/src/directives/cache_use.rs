@@ -391,6 +391,17 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         )
     },
     Row {
+        aliases: &["respCookieCache"],
+        since: "0.2",
+        ..flag(
+            "with_set_cookie",
+            "true",
+            "Store responses with Set-Cookie that are marked for all clients (`public`, `s-maxage`, \
+             LSCache's fields, `force_ttl`), without the cookies? `false`: none is stored.",
+            |cache, given| cache.with_set_cookie = given.boolean(),
+        )
+    },
+    Row {
         default: None,
         example: Some("[\"PHPSESSID\", \"wordpress_logged_in_*\"]"),
         aliases: &[

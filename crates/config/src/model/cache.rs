@@ -116,6 +116,8 @@ pub struct CacheUse {
     pub query_bytes_max: u64,
     /// Stores Set-Cookie, and sends it to all clients (RFC 9111 section 7.3).
     pub stores_cookies: bool,
+    /// Stores responses with Set-Cookie that are explicitly for all clients, without the field.
+    pub with_set_cookie: bool,
     /// Targeted fields (RFC 9213) to follow, the most applicable first.
     pub targeted_fields: Vec<String>,
     /// Honors the client's reload directives, as mod_cache does.
@@ -292,6 +294,7 @@ impl Default for CacheUse {
             stores_query: false,
             query_bytes_max: 64 << 10,
             stores_cookies: false,
+            with_set_cookie: true,
             targeted_fields: vec!["CDN-Cache-Control".to_owned()],
             honors_client: false,
             ignored_parameters: Vec::new(),

@@ -24,10 +24,8 @@ pub async fn find_page(
     exchange: &Exchange,
     request: &mut CacheRequest,
 ) -> Option<Rc<Page>> {
-    let view = exchange.head.view();
     if cache.has_private(&request.key_base.scope)
-        && let Some(key) = request.private_key(view)
-        && let Some(Cached::Page(page)) = cache.find(&key).await
+        && let Some(page) = find_private(cache, exchange, request).await
     {
         return Some(page);
     }
@@ -45,6 +43,25 @@ pub async fn find_page(
     };
     request.compare_by(Some(rule));
     find_public(cache, exchange, request).await
+}
+
+async fn find_private(
+    cache: &Rc<PageCache>,
+    exchange: &Exchange,
+    request: &mut CacheRequest,
+) -> Option<Rc<Page>> {
+    let view = exchange.head.view();
+    let vary_record = match cache.find(&request.private_key(view)?).await? {
+        Cached::Page(page) => return Some(page),
+        Cached::Vary(vary_record) => vary_record,
+        Cached::Search(_) => return None,
+    };
+    let key = request.private_variant_key(&vary_record, view);
+    request.private_vary = Some(Rc::clone(&vary_record));
+    match cache.find(&key?).await? {
+        Cached::Page(page) if vary_record.leads_to(page.id) => Some(page),
+        Cached::Page(_) | Cached::Vary(_) | Cached::Search(_) => None,
+    }
 }
 
 async fn find_public(
