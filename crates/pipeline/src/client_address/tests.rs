@@ -14,6 +14,7 @@ fn trusted(field: &str) -> TrustedProxies {
         field: field.into(),
         unix: true,
         is_recursive: true,
+        is_loose: false,
     }
 }
 
