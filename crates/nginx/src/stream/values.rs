@@ -5,7 +5,10 @@
 //! before the session has ended are not those of its end.
 
 use super::{Evaluation, lookup};
-use crate::{builtin, evaluate::{geo_address, murmur2}};
+use crate::{
+    builtin,
+    evaluate::{geo_address, murmur2},
+};
 use saker_config::model::SessionVariable;
 use saker_nginx_model::{
     Part, Text,
