@@ -48,6 +48,24 @@ fn nginx_protocol_without_a_host_has_the_default_server() {
 }
 
 #[test]
+fn nginx_protocol_reads_loose_lists_of_clients() {
+    let text = "== http\nset_real_ip_from 127.0.0.0/8; set_real_ip_from 10.0.0.0/8;\n\
+                real_ip_header X-Forwarded-For; real_ip_recursive on;\n\
+                server { listen {ip}:{p}; return 200 'body=$remote_addr;\n'; }";
+    let pair = Pair::start("nginx-protocol-clients", &[], text);
+    for list in [
+        "1.2.3.4,",
+        "1.2.3.4 10.0.0.1",
+        "01.2.3.4",
+        "1.2.3.4 , ,10.0.0.1",
+    ] {
+        let bytes = format!("GET / HTTP/1.0\r\nX-Forwarded-For: {list}\r\n\r\n");
+        let heard = pair.both(|address| shown(&raw(address, &bytes)));
+        assert!(heard.ends_with("body=1.2.3.4;"), "{list}: {heard}");
+    }
+}
+
+#[test]
 fn nginx_protocol_content_that_grows_too_large_has_its_page() {
     let text = "== http\nclient_max_body_size 3; proxy_http_version 1.1;\n\
                 server { listen {ip}:{q}; location / { return 200 'body=upstream;\n'; } }\n\
