@@ -35,16 +35,26 @@ pub struct RecordFiles {
     by_path: HashMap<PathBuf, CachedFile>,
     /// DBM files, by kind and path.
     dbm_files: HashMap<(Box<str>, PathBuf), CachedFile>,
+    keeps_blanks: bool,
 }
 
 impl RecordFiles {
+    /// Files in which blanks around a line belong to its name and its value, as nginx reads them.
+    pub fn keeping_blanks() -> RecordFiles {
+        RecordFiles {
+            keeps_blanks: true,
+            ..RecordFiles::default()
+        }
+    }
+
     /// Returns the records of a text file.
     ///
     /// # Errors
     /// Why it can't be read.
     pub fn read(&mut self, watcher: &Watcher, path: &Path) -> Result<Rc<Records>, String> {
+        let keeps_blanks = self.keeps_blanks;
         cached(&mut self.by_path, path.to_owned(), watcher, |tokens| {
-            Ok(parse(&content(watcher, path, tokens)?))
+            Ok(parse(&content(watcher, path, tokens)?, keeps_blanks))
         })
     }
 
@@ -142,10 +152,15 @@ fn content(
     Ok(text)
 }
 
-/// Parses a file. Empty lines and those that begin with `#` are ignored.
-fn parse(text: &[u8]) -> Records {
+/// Parses a file. Empty lines and those that begin with `#` are ignored. `keeps_blanks`: a line ends
+/// at its line feed or carriage return, and all of it counts.
+fn parse(text: &[u8], keeps_blanks: bool) -> Records {
     let mut records = Records::new();
-    for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = match keeps_blanks {
+            true => line.split(|byte| *byte == b'\r').next().unwrap_or(line),
+            false => line.trim_ascii(),
+        };
         let Some(at) = line
             .iter()
             .position(|byte| *byte == b':')
@@ -172,22 +187,37 @@ mod tests {
     use super::*;
     use saker_testkit::{PATIENCE, poll};
 
+    fn values(records: &Records, name: &[u8]) -> Option<Vec<String>> {
+        let lines = records.get(name)?.iter();
+        Some(
+            lines
+                .map(|line| String::from_utf8_lossy(line).into())
+                .collect(),
+        )
+    }
+
     #[test]
     fn lines() {
-        let records =
-            parse(b"# a:b\n\nuser:hash:more\r\n  other:x  \nuser:second\nno colon\n:empty");
-        let of = |name: &[u8]| {
-            records.get(name).map(|lines| {
-                lines
-                    .iter()
-                    .map(|line| String::from_utf8_lossy(line))
-                    .collect::<Vec<_>>()
-            })
-        };
+        let text = b"# a:b\n\nuser:hash:more\r\n  other:x  \nuser:second\nno colon\n:empty";
+        let records = parse(text, false);
+        let of = |name: &[u8]| values(&records, name);
         assert_eq!(of(b"user"), Some(vec!["hash:more".into(), "second".into()]));
         assert_eq!(of(b"other"), Some(vec!["x".into()]));
         assert_eq!((records.len(), of(b"")), (3, Some(vec!["empty".into()])));
         assert_eq!(field(b"hash:more"), b"hash");
+    }
+
+    #[test]
+    fn blanks_may_belong_to_lines() {
+        let text = b" sp:a\n\ttab:b\nlast:c \r\n # no:comment\n#:d\n\r:e\r\n";
+        let records = parse(text, true);
+        let of = |name: &[u8]| values(&records, name);
+        assert_eq!((of(b"sp"), of(b"tab")), (None, None));
+        assert_eq!(of(b" sp"), Some(vec!["a".into()]));
+        assert_eq!(of(b"\ttab"), Some(vec!["b".into()]));
+        assert_eq!(of(b"last"), Some(vec!["c ".into()]));
+        assert_eq!(of(b" # no"), Some(vec!["comment".into()]));
+        assert_eq!(records.len(), 4);
     }
 
     #[test]

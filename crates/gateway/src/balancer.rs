@@ -229,6 +229,10 @@ impl Group {
                 .iter()
                 .copied()
                 .max_by_key(|at| self.rank(*at, choice.target)),
+            // One member would get all that have no key.
+            Balance::Key | Balance::KeyRing if choice.key.is_empty() => {
+                self.owed_most(candidates, now_ms)
+            }
             Balance::Random | Balance::Key | Balance::KeyRing | Balance::ClientNetwork => self
                 .by_share(choice, candidates)
                 .or_else(|| self.owed_most(candidates, now_ms)),

@@ -8,7 +8,7 @@
 //! ends the list, and the hop that named it counts as the client.
 //! Out of scope: the PROXY protocol (`saker_net::proxy_preface`), and which field is read.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Trust in a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,36 @@ pub fn parse_hop(text: &str) -> Option<SocketAddr> {
 /// Elements of a list, from its end.
 pub fn elements_from_end(list: &str) -> impl Iterator<Item = &str> {
     list.rsplit(',').map(str::trim)
+}
+
+/// Hops of a list from its end, as servers read it that are not strict about its form: commas and
+/// spaces part hops, empty elements are none, and octets may begin with zeros.
+pub fn loose_hops_from_end(list: &str) -> impl Iterator<Item = Option<SocketAddr>> {
+    let elements = list.rsplit([',', ' ']).filter(|text| !text.is_empty());
+    elements.map(|text| loose_octets(text).or_else(|| parse_hop(text)))
+}
+
+fn loose_octets(text: &str) -> Option<SocketAddr> {
+    if let Some(address) = parse_octets(text) {
+        return Some(SocketAddr::new(address.into(), 0));
+    }
+    let (address, port) = text.split_once(':')?;
+    Some(SocketAddr::new(
+        parse_octets(address)?.into(),
+        port.parse().ok()?,
+    ))
+}
+
+/// Parses an IPv4 address whose octets are decimal, with or without zeros in front of them.
+pub fn parse_octets(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        *octet = part.parse().ok().filter(|_| is_number)?;
+    }
+    parts.next().is_none().then(|| octets.into())
 }
 
 /// Elements of a `Forwarded` field (RFC 7239 section 4), from its end. Commas and semicolons in

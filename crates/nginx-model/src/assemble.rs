@@ -249,6 +249,7 @@ fn trusted_proxies(real_ip: &RealIp) -> TrustedProxies {
         unix: real_ip.from.iter().any(|text| text == "unix:"),
         field: real_ip.header.clone().unwrap_or_else(|| "X-Real-IP".into()),
         is_recursive: real_ip.is_recursive == Some(true),
+        is_loose: true,
     }
 }
 

@@ -202,6 +202,8 @@ impl Nginx {
             .names
             .regexes
             .iter()
+            // A request without a host is the default server's.
+            .filter(|_| !host.is_empty())
             .find(|(regex, _)| matcher.matches(regex, host));
         Some(by_regex.map_or(servers.default, |(_, index)| *index))
     }

@@ -145,7 +145,7 @@ impl Tables {
         let lower = String::from_utf8_lossy(&source).to_ascii_lowercase();
         let literal = map.names.literal(&lower);
         let by_expression = || {
-            let mut regexes = map.names.regexes.iter();
+            let mut regexes = map.names.regexes.iter().filter(|_| !source.is_empty());
             let found = regexes.find(|(regex, _)| regex.pattern.is_match(&source).unwrap_or(false));
             found.map(|(_, text)| text)
         };

@@ -99,6 +99,8 @@ and variables follow nginx's documentation; a suite compares the answers with th
 - `$request_body` has a value in locations that pass requests to an upstream, up to
   `client_body_buffer_size`. `$sent_http_content_type` of a 304 is that of the file.
 - Slashes in the path of `X-Accel-Redirect` are merged.
+- A path that a rule leaves without its slash (`rewrite ^/blog(.*)$ $1 last` and `/blogx`) has no file below a
+  `root`; nginx looks for one beside the root.
 - `*_cache_max_range_offset` counts where nothing is cached under the key.
 - `merge_slashes` is that of the default server of the address.
 - Failures of a member are counted for each set of settings that upstreams are asked with.

@@ -142,10 +142,7 @@ impl Request<'_> {
                 let root = files::root(self).canonicalize().ok()?;
                 Some(root.as_os_str().as_bytes().to_vec())
             }
-            Builtin::RequestFilename => {
-                let path = self.exchange.path.clone();
-                files::map(self, &path).map(|mapped| mapped.filename())
-            }
+            Builtin::RequestFilename => files::filename(self),
             Builtin::FastcgiScriptName => Some(files::script_name(self)),
             Builtin::FastcgiPathInfo => {
                 let split = files::split_path(self);

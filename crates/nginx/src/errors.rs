@@ -137,6 +137,7 @@ pub fn error_page(request: &mut Request<'_>, response: &mut Response) -> bool {
         }
     }
     request.state.failed_status = Some(status);
+    request.exchange.limits.paged = Some(response.status);
     let kept = |own: u16| (own != 0).then_some(own);
     // Faults of heads and certificates have statuses for `error_page`; clients see 400.
     let shown = match status {

@@ -8,14 +8,14 @@ use crate::{builtin::Held, pages, request::Request, subrequest::is_of_main};
 use saker_ap_expr::{RequestPart, Subnet};
 use saker_config::model::Underscores;
 use saker_http::{Fields, HeadView};
-use saker_ipset::forwarded::parse_hop;
+use saker_ipset::forwarded::{loose_hops_from_end, parse_octets};
 use saker_nginx_model::{
     Part, Text,
     geoip::GeoIpPart,
     modules::maps::{Geo, Map, Split},
     variables::{Source, Variable},
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Maps whose sources are maps.
 const DEPTH_MAX: u8 = 16;
@@ -263,7 +263,9 @@ impl Request<'_> {
         if let Some(text) = map.names.literal(&lower) {
             return Some(self.text(text));
         }
-        for (regex, text) in &map.names.regexes {
+        // Nothing is compared with expressions.
+        let regexes = map.names.regexes.iter().filter(|_| !lower.is_empty());
+        for (regex, text) in regexes {
             if self.regex(regex, &value) {
                 return Some(self.text(text));
             }
@@ -272,14 +274,9 @@ impl Request<'_> {
     }
 
     fn geo(&mut self, geo: &Geo) -> Vec<u8> {
-        let address: Option<IpAddr> = match &geo.source {
-            None => Some(self.forwarded_address(&geo.proxies, geo.is_recursive)),
-            Some(text) => {
-                let text = self.text(text);
-                std::str::from_utf8(&text)
-                    .ok()
-                    .and_then(|text| text.parse().ok())
-            }
+        let address = match &geo.source {
+            None => self.forwarded_address(&geo.proxies, geo.is_recursive),
+            Some(text) => geo_address(&self.text(text)),
         };
         let of_client = geo.source.is_none() && geo.proxies.is_empty();
         let found = match of_client && geo.networks.len() <= NETWORKS_MAX {
@@ -292,7 +289,7 @@ impl Request<'_> {
                 if of_client {
                     self.depends_on_request();
                 }
-                let place = address.and_then(|address| geo.index.find(address));
+                let place = geo.index.find(address);
                 place.and_then(|place| geo.networks.get(place))
             }
         };
@@ -316,14 +313,10 @@ impl Request<'_> {
         }
         self.depends_on_request();
         let list = self.field("x-forwarded-for").unwrap_or_default();
-        let hops = list.split(|byte| *byte == b',').rev();
+        let list = String::from_utf8_lossy(&list);
         let is_proxy = |address: IpAddr| proxies.iter().any(|proxy| proxy.contains(address));
-        for hop in hops {
-            if !is_proxy(address) {
-                break;
-            }
-            let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
-            let Some(named) = parse_hop(hop) else {
+        for hop in loose_hops_from_end(&list) {
+            let Some(named) = hop.filter(|_| is_proxy(address)) else {
                 break;
             };
             address = named.ip();
@@ -353,6 +346,17 @@ impl Request<'_> {
         self.depends_on_value(RequestPart::Method, Some(&method));
         method
     }
+}
+
+/// The address that `geo` looks up for a value: one that is no address counts as the last of all, as
+/// nginx documents it.
+pub fn geo_address(value: &[u8]) -> IpAddr {
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    let address = parse_octets(text).map(IpAddr::from);
+    let address = address.or_else(|| text.parse().ok());
+    address.map_or(IpAddr::V4(Ipv4Addr::BROADCAST), |address| {
+        address.to_canonical()
+    })
 }
 
 /// Networks of a table that outcomes are kept by, one by one.

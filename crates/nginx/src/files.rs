@@ -2,7 +2,7 @@
 //!
 //! Called by: the phases, and variables about files.
 //! Caveat: a path whose rest would lead out of an alias (`/img../x` below `alias /data/img/`) has no
-//! file; nginx serves the parent directory then.
+//! file; nginx serves the parent directory then. Neither has one that a rule left without its slash.
 
 use crate::request::Request;
 use saker_config::model::{Files, Settings};
@@ -65,6 +65,9 @@ pub fn map_with(request: &mut Request<'_>, path: &[u8], name: &[u8]) -> Option<M
         return map(request, &[path, name].concat());
     }
     let relative = |rest: &[u8]| rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
+    if !root.is_some_and(|root| root.is_alias) && !is_below_root(path) {
+        return None;
+    }
     let mapped = match root {
         None => Mapped {
             root: request.nginx.default_root.as_path().into(),
@@ -77,6 +80,32 @@ pub fn map_with(request: &mut Request<'_>, path: &[u8], name: &[u8]) -> Option<M
         Some(root) => aliased(request, root, path),
     };
     checked(mapped)
+}
+
+/// A rule may make a path without its slash. It is in no location, and its text behind that of the
+/// root is the name of something beside the root.
+fn is_below_root(path: &[u8]) -> bool {
+    path.is_empty() || path.starts_with(b"/")
+}
+
+/// The name of the request's file, also where that is beside the root. `None`: it has none.
+pub fn filename(request: &mut Request<'_>) -> Option<Vec<u8>> {
+    let path = request.exchange.path.clone();
+    if let Some(mapped) = map(request, &path) {
+        return Some(mapped.filename());
+    }
+    if is_below_root(&path) {
+        return None;
+    }
+    let mut name = Vec::new();
+    append_root(request, &mut name);
+    if name.ends_with(b"/") {
+        name.pop();
+    }
+    name.extend_from_slice(&path);
+    let mut segments = path.split(|byte| *byte == b'/');
+    let leads_out = segments.any(|segment| segment == b".." || segment.contains(&0));
+    (!leads_out).then_some(name)
 }
 
 /// Returns the file, unless its name leads out of its folder.

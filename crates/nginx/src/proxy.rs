@@ -294,8 +294,8 @@ pub fn unresolved<'n>(request: &mut Request<'n>) -> Option<(String, Option<&'n G
         let name = proxied.is_resolved.then_some(&proxied.host)?;
         return Some((name.to_string(), group(name)));
     }
-    let text = String::from_utf8(request.text(&proxied.text)).ok()?;
-    let url = split_url(proxied.gateway, &text);
+    let text = request.text(&proxied.text);
+    let (url, ..) = split_made(proxied.gateway, &text)?;
     is_authority(&url).then(|| (url.authority.to_owned(), group(url.authority)))
 }
 
@@ -307,15 +307,15 @@ fn upstream(
     conf: &UpstreamConf,
 ) -> Option<(Arc<Upstream>, Vec<u8>)> {
     if let Some(upstream) = proxied.upstream.as_ref().filter(|_| !proxied.is_resolved) {
-        let target = target(request, proxied.uri.as_deref(), false);
+        let uri = proxied.uri.as_deref().map(str::as_bytes);
+        let target = target(request, uri, false);
         let upstream = Arc::clone(upstream);
         let upstream = with_identity(request, caches, upstream, conf);
         return Some((from_local(request, caches, upstream, conf), target));
     }
     let text = request.text(&proxied.text);
-    let text = String::from_utf8(text).ok()?;
-    let url = split_url(proxied.gateway, &text);
-    let has_scheme = text.starts_with("http://") || text.starts_with("https://");
+    let (url, servers, uri) = split_made(proxied.gateway, &text)?;
+    let has_scheme = text.starts_with(b"http://") || text.starts_with(b"https://");
     if proxied.gateway == Gateway::Proxy && !has_scheme || !is_authority(&url) {
         return None;
     }
@@ -323,17 +323,27 @@ fn upstream(
     let found = found.unwrap_or_default();
     let owner = Arc::as_ptr(&request.state.location) as usize;
     // The path is the request's: all requests to the same servers take turns.
-    let servers = url.uri.and_then(|uri| text.strip_suffix(uri));
-    let upstream = caches
-        .upstreams
-        .get(owner, servers.unwrap_or(&text), &found, || {
-            let (groups, prefix) = (&nginx.groups, &nginx.conf_prefix);
-            make(proxied.gateway, &url, conf, groups, prefix, &found)
-        })?;
+    let upstream = caches.upstreams.get(owner, servers, &found, || {
+        let (groups, prefix) = (&nginx.groups, &nginx.conf_prefix);
+        make(proxied.gateway, &url, conf, groups, prefix, &found)
+    })?;
     let is_evaluated = proxied.upstream.is_none();
-    let target = target(request, url.uri, is_evaluated);
+    let target = target(request, uri, is_evaluated);
     let upstream = with_identity(request, caches, upstream, conf);
     Some((from_local(request, caches, upstream, conf), target))
+}
+
+/// Splits a URL that a request made into its parts: the servers are text, and what stands behind them
+/// may be any bytes. `None`: the servers are no text.
+fn split_made(gateway: Gateway, url: &[u8]) -> Option<(PassUrl<'_>, &str, Option<&[u8]>)> {
+    let text = url.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let split = split_url(gateway, text);
+    let Some(uri) = split.uri else {
+        return (text.len() == url.len()).then_some((split, text, None));
+    };
+    let servers = text.strip_suffix(uri)?;
+    let uri = url.get(servers.len()..);
+    Some((split, servers, uri))
 }
 
 /// Servers are shown a certificate that depends on the request. Without one there is none.
@@ -428,11 +438,11 @@ fn is_authority(url: &PassUrl<'_>) -> bool {
 }
 
 /// Returns path and query for the upstream. `is_evaluated`: the URL has variables.
-fn target(request: &mut Request<'_>, uri: Option<&str>, is_evaluated: bool) -> Vec<u8> {
+fn target(request: &mut Request<'_>, uri: Option<&[u8]>, is_evaluated: bool) -> Vec<u8> {
     let clean = |target: Vec<u8>| pages::field_value(&target);
     match uri {
         Some(uri) if is_evaluated => {
-            let mut target = uri.as_bytes().to_vec();
+            let mut target = uri.to_vec();
             if !target.starts_with(b"/") {
                 target.insert(0, b'/');
             }
@@ -456,7 +466,7 @@ fn target(request: &mut Request<'_>, uri: Option<&str>, is_evaluated: bool) -> V
     };
     let rest = path.get(replaced..).unwrap_or_default();
     let mut target = match uri.filter(|_| request.state.is_location_valid) {
-        Some(uri) => uri.as_bytes().to_vec(),
+        Some(uri) => uri.to_vec(),
         None => Vec::new(),
     };
     match is_as_sent(request) {

@@ -7,7 +7,7 @@
 
 use crate::request::Request;
 use saker_config::model::Address;
-use saker_ipset::forwarded::{Trust, follow, parse_hop};
+use saker_ipset::forwarded::{Trust, follow, loose_hops_from_end};
 use saker_nginx_model::modules::realip::RealIp;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -53,7 +53,7 @@ fn named_client(request: &Request<'_>, conf: &RealIp) -> Option<SocketAddr> {
     let view = request.exchange.head.view();
     let lines: Vec<&[u8]> = view.all(field).collect();
     let list = String::from_utf8_lossy(&lines.join(&b","[..])).into_owned();
-    let hops = list.rsplit(',').map(parse_hop);
+    let hops = loose_hops_from_end(&list);
     let hops_max = match conf.is_recursive {
         Some(true) => usize::MAX,
         _ => 1,

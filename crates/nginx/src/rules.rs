@@ -115,7 +115,7 @@ impl NginxRules {
             front_end,
             generation,
             watcher,
-            password_files: RefCell::default(),
+            password_files: RefCell::new(RecordFiles::keeping_blanks()),
             inside,
         }
     }

@@ -74,9 +74,17 @@ pub fn named(trusted: &TrustedProxies, connection: &Client, view: HeadView<'_>) 
             secure: secure(connection, last.and_then(|element| element.scheme)),
         };
     }
-    let hops = forwarded::elements_from_end(&list).take(most);
-    let hops = hops.map(forwarded::parse_hop);
-    let found = forwarded::follow(connection.address, hops, trust);
+    let found = match trusted.is_loose {
+        true => {
+            let hops = forwarded::loose_hops_from_end(&list).take(most);
+            forwarded::follow(connection.address, hops, trust)
+        }
+        false => {
+            let hops = forwarded::elements_from_end(&list).take(most);
+            let hops = hops.map(forwarded::parse_hop);
+            forwarded::follow(connection.address, hops, trust)
+        }
+    };
     let schemes = joined(view, "x-forwarded-proto");
     let mut schemes = forwarded::elements_from_end(&schemes);
     let nearest = schemes.next();

@@ -280,6 +280,8 @@ pub struct LimitState {
     pub charged: Vec<LimitName>,
     /// The request was refused with this status, and its head is a stand-in.
     pub refused: Option<Status>,
+    /// The response is the page of the rules for this error.
+    pub paged: Option<Status>,
     /// Drivers close the connection without a response.
     pub drops_connection: bool,
     /// The connection serves no further request. HTTP/1 only.

@@ -18,6 +18,8 @@ pub struct TrustedProxies {
     /// Proxies that the field names are believed, too, until one is not trusted; otherwise only the
     /// last address counts.
     pub is_recursive: bool,
+    /// Lists of addresses are read as nginx reads them, which is not strict about their form.
+    pub is_loose: bool,
 }
 
 impl Default for TrustedProxies {
@@ -27,6 +29,7 @@ impl Default for TrustedProxies {
             unix: false,
             field: "X-Forwarded-For".into(),
             is_recursive: true,
+            is_loose: false,
         }
     }
 }

@@ -352,7 +352,7 @@ impl StreamRules for NginxStreamRules {
     }
 }
 
-/// Finds a value by a name, or by the first expression that matches it.
+/// Finds a value by a name, or by the first expression that matches it; by none if it is empty.
 fn lookup<'t, T: Clone>(
     table: &'t NameTable<T>,
     name: &[u8],
@@ -362,6 +362,7 @@ fn lookup<'t, T: Clone>(
     if let Some(value) = table.literal(&lower) {
         return Some(value);
     }
-    let found = table.regexes.iter().find(|(regex, _)| matches(regex));
+    let mut regexes = table.regexes.iter().filter(|_| !name.is_empty());
+    let found = regexes.find(|(regex, _)| matches(regex));
     found.map(|(_, value)| value)
 }

@@ -5,7 +5,10 @@
 //! before the session has ended are not those of its end.
 
 use super::{Evaluation, lookup};
-use crate::{builtin, evaluate::murmur2};
+use crate::{
+    builtin,
+    evaluate::{geo_address, murmur2},
+};
 use saker_config::model::SessionVariable;
 use saker_nginx_model::{
     Part, Text,
@@ -13,7 +16,6 @@ use saker_nginx_model::{
     values::Regex,
     variables::{Builtin, Source, Variable},
 };
-use std::net::IpAddr;
 
 /// Tables whose sources are tables.
 const DEPTH_MAX: u8 = 16;
@@ -145,16 +147,11 @@ impl Evaluation<'_> {
     }
 
     fn geo(&mut self, geo: &Geo) -> Vec<u8> {
-        let address: Option<IpAddr> = match &geo.source {
-            None => Some(self.session.client.ip().to_canonical()),
-            Some(text) => {
-                let text = self.text(text);
-                std::str::from_utf8(&text)
-                    .ok()
-                    .and_then(|text| text.parse().ok())
-            }
+        let address = match &geo.source {
+            None => self.session.client.ip().to_canonical(),
+            Some(text) => geo_address(&self.text(text)),
         };
-        let place = address.and_then(|address| geo.index.find(address));
+        let place = geo.index.find(address);
         let found = place.and_then(|place| geo.networks.get(place));
         found.map_or_else(|| geo.default.to_vec(), |(_, value)| value.to_vec())
     }

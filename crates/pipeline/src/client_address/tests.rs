@@ -14,6 +14,7 @@ fn trusted(field: &str) -> TrustedProxies {
         field: field.into(),
         unix: true,
         is_recursive: true,
+        is_loose: false,
     }
 }
 
@@ -29,6 +30,27 @@ fn shown(field: &str, tls: bool, fields: &[(&str, &str)]) -> String {
     let head = RequestHead::build("GET", "/", Version::Http11, fields);
     let named = named(&trusted(field), &connection("10.0.0.1:9", tls), head.view());
     format!("{} {}", named.address, named.secure)
+}
+
+#[test]
+fn loose_lists() {
+    let list = "X-Forwarded-For";
+    for (value, strict, loose) in [
+        ("1.2.3.4,", "10.0.0.1:9", "1.2.3.4:0"),
+        ("1.2.3.4 10.1.1.1", "10.0.0.1:9", "1.2.3.4:0"),
+        ("01.2.3.4", "10.0.0.1:9", "1.2.3.4:0"),
+        ("6.6.6.6, 1.2.3.4", "1.2.3.4:0", "1.2.3.4:0"),
+    ] {
+        let head = RequestHead::build("GET", "/", Version::Http11, &[(list, value)]);
+        for (is_loose, expected) in [(false, strict), (true, loose)] {
+            let trusted = TrustedProxies {
+                is_loose,
+                ..trusted(list)
+            };
+            let named = named(&trusted, &connection("10.0.0.1:9", false), head.view());
+            assert_eq!(named.address.to_string(), expected, "{value}, {is_loose}");
+        }
+    }
 }
 
 #[test]

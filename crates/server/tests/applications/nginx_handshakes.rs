@@ -14,7 +14,7 @@ use std::{
 };
 
 const CERTIFICATES: &str = "== http\n\
-    map $ssl_server_name $named { hostnames; default {shared}/none; ~^stream {shared}/certs/stream.test; .other.test {shared}/certs/other.test; }\n\
+    map $ssl_server_name $named { hostnames; default {shared}/none; ~^stream {shared}/certs/stream.test; ~^$ {shared}/certs/stream.test; .other.test {shared}/certs/other.test; }\n\
     server { listen {ip}:{p} ssl; server_name stream.test other.test; \
     ssl_certificate {shared}/certs/$ssl_server_name.pem; ssl_certificate_key {shared}/certs/$ssl_server_name.key; return 200 x; }\n\
     server { listen {ip}:{q} ssl; ssl_certificate $named.pem; ssl_certificate_key $named.key; return 200 x; }\n\
@@ -69,6 +69,8 @@ fn nginx_handshakes_find_certificates_by_name() {
     assert_eq!(shown("q", Some("stream.example")), first);
     assert_eq!(shown("q", Some("a.other.test")), second);
     assert_eq!(shown("q", Some("no.test")), "");
+    // An expression is not asked about no name.
+    assert_eq!(shown("q", None), "");
     // The files of a name are others.
     lay_out(&pair.dir, "stream.test", ("stranger.pem", "stranger.key"));
     assert_eq!(shown("p", Some("stream.test")), "CN = stranger.test");

@@ -34,6 +34,57 @@ fn shown(answer: &str) -> String {
     out.join("|")
 }
 
+#[test]
+fn nginx_protocol_without_a_host_has_the_default_server() {
+    let text = "== http\nserver { listen {ip}:{p}; server_name first; return 200 'body=default;\n'; }\n\
+                server { listen {ip}:{p}; server_name ~^(?<name>.*)$; return 200 'body=any $name;\n'; }";
+    let pair = Pair::start("nginx-protocol-no-host", &[], text);
+    let both = |bytes: &str| pair.both(|address| shown(&raw(address, bytes)));
+    for bytes in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.0\r\nHost: \r\n\r\n"] {
+        assert!(!both(bytes).contains("any"), "{bytes:?}");
+    }
+    let named = both("GET / HTTP/1.0\r\nHost: other\r\n\r\n");
+    assert!(named.contains("body=any other;"), "{named}");
+}
+
+#[test]
+fn nginx_protocol_reads_loose_lists_of_clients() {
+    let text = "== http\nset_real_ip_from 127.0.0.0/8; set_real_ip_from 10.0.0.0/8;\n\
+                real_ip_header X-Forwarded-For; real_ip_recursive on;\n\
+                server { listen {ip}:{p}; return 200 'body=$remote_addr;\n'; }";
+    let pair = Pair::start("nginx-protocol-clients", &[], text);
+    for list in [
+        "1.2.3.4,",
+        "1.2.3.4 10.0.0.1",
+        "01.2.3.4",
+        "1.2.3.4 , ,10.0.0.1",
+    ] {
+        let bytes = format!("GET / HTTP/1.0\r\nX-Forwarded-For: {list}\r\n\r\n");
+        let heard = pair.both(|address| shown(&raw(address, &bytes)));
+        assert!(heard.ends_with("body=1.2.3.4;"), "{list}: {heard}");
+    }
+}
+
+#[test]
+fn nginx_protocol_content_that_grows_too_large_has_its_page() {
+    let text = "== http\nclient_max_body_size 3; proxy_http_version 1.1;\n\
+                server { listen {ip}:{q}; location / { return 200 'body=upstream;\n'; } }\n\
+                server { listen {ip}:{p}; error_page 413 /page; error_page 400 /page;\n\
+                location / { proxy_pass http://{ip}:{q}; }\n\
+                location /streamed { proxy_request_buffering off; proxy_pass http://{ip}:{q}; }\n\
+                location = /page { return 200 'body=own page;\n'; } }";
+    let pair = Pair::start("nginx-protocol-413", &[], text);
+    for path in ["/", "/streamed"] {
+        let bytes = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+             Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"
+        );
+        let heard = pair.both(|address| shown(&raw(address, &bytes)));
+        let expected = "HTTP/1.1 413 Request Entity Too Large|Connection: close|body=own page;";
+        assert_eq!(heard, expected, "{path}");
+    }
+}
+
 const LINES: &str = "== http\nserver { listen {ip}:{p}; client_max_body_size 10; \
     location / { return 200 'body=$request_method,$uri,$http_x,$content_length;\n'; } \
     location /302 { return 302 /x; } location /405 { return 405; } location /413 { return 413; } \

@@ -290,6 +290,29 @@ fn nginx_stream_evaluates_variables() {
 }
 
 #[test]
+fn nginx_stream_compares_nothing_with_no_expression() {
+    let pair = Pair::start(
+        "nginx-stream-empty",
+        &[],
+        "map $ssl_preread_server_name $name { default none; ~^$ empty; ~.* any; }\n\
+         geo $ssl_preread_server_name $place { default far; 255.255.255.255 nowhere; }\n\
+         server { listen {ip}:{p}; ssl_preread on; return '[$name|$place]'; }",
+    );
+    let heard = pair.both(|address| {
+        let mut stream = connect(address);
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        rest(&mut stream)
+    });
+    assert_eq!(heard, "[none|nowhere]");
+    let heard = pair.both(|address| {
+        let mut stream = connect(address);
+        stream.write_all(&hello("a.test")).unwrap();
+        rest(&mut stream)
+    });
+    assert_eq!(heard, "[any|nowhere]");
+}
+
+#[test]
 fn nginx_stream_refuses_as_nginx() {
     let upstreams = Upstreams::start();
     let pair = Pair::start(

@@ -226,8 +226,11 @@ impl Connection {
                 Response::new(Status::REQUEST_TIMEOUT)
             }
             Some(error) if limits.refusals_have_pages => match status_of(error) {
-                Some(status) => Box::pin(respond::refuse(exchange, services, status)).await,
-                None => response,
+                // A handler has met the error, and its page is there.
+                Some(status) if exchange.limits.paged != Some(status) => {
+                    Box::pin(respond::refuse(exchange, services, status)).await
+                }
+                _ => response,
             },
             Some(error) => refusal(error, response),
         }

@@ -223,8 +223,11 @@ impl DispatchRun {
                 Response::new(Status::REQUEST_TIMEOUT)
             }
             Some(error) if limits.refusals_have_pages => match status_of(error) {
-                Some(status) => Box::pin(respond::refuse(&mut exchange, &services, status)).await,
-                None => response,
+                // A handler has met the error, and its page is there.
+                Some(status) if exchange.limits.paged != Some(status) => {
+                    Box::pin(respond::refuse(&mut exchange, &services, status)).await
+                }
+                _ => response,
             },
             Some(error) => refusal(error, response),
         };
