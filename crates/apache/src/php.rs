@@ -30,7 +30,7 @@ pub enum Asked<'h> {
     Nothing,
 }
 
-/// Where handlers of PHP come from.
+/// The origin of handlers of PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
     /// A module of Apache's configuration has them.

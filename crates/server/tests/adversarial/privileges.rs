@@ -37,7 +37,7 @@ foreach (['mem', 'environ', 'maps', 'fd'] as $name) {
     echo "$name=", json_encode($name === 'fd' ? @scandir("/proc/$pid/fd") : @file_get_contents("/proc/$pid/$name", false, null, 0, 16)), "\n";
 }
 foreach ([0, 15, 9] as $signal) { echo "kill$signal=", json_encode(@posix_kill($pid, $signal)), "\n"; }
-$script = sys_get_temp_dir() . '/saker-php-0-0.php';
+$script = (string) ini_get('auto_prepend_file');
 echo 'script=', is_file($script) ? json_encode([@file_put_contents($script, '<?php '), @unlink($script), @chmod($script, 0666)]) : 'none', "\n";
 echo 'killall=', json_encode(@posix_kill(-1, 0)), "\n";
 "#;
