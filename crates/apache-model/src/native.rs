@@ -122,6 +122,8 @@ pub fn dir_config<'n>(settings: &Settings, index: impl Iterator<Item = &'n str>)
     if settings.htaccess != Htaccess::Off {
         local.core.allow_override = Some(Permission::all());
     }
+    // As `Require all granted`, which every Apache has above its sites.
+    local.auth.settings.authorization.is_open = true;
     local.dir.index = Some(index.map(Into::into).collect());
     for (name, kind) in &settings.files.types {
         Arc::make_mut(&mut local.mime.extensions)

@@ -18,6 +18,17 @@ use crate::{
 use saker_config::{Severity, model::Origin, nearest};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
+/// Directives that close something.
+const OF_ACCESS: &[&str] = &[
+    "Require",
+    "Deny",
+    "Order",
+    "Satisfy",
+    "SSLRequire",
+    "SSLRequireSSL",
+    "SSLVerifyClient",
+];
+
 impl Reading<'_> {
     pub(crate) fn condition(
         &mut self,
@@ -29,7 +40,10 @@ impl Reading<'_> {
     ) {
         match self.holds(condition, row, rest) {
             Ok(true) => self.container(row, stream, line),
-            Ok(false) => self.soak(row, stream, line),
+            Ok(false) => {
+                let guard = self.unknown_guard(condition, rest);
+                self.soak_guarded(row, stream, line, guard.as_deref());
+            }
             Err(message) => {
                 self.error(line, message);
                 self.soak(row, stream, line);
@@ -54,6 +68,16 @@ impl Reading<'_> {
         }
         let (name, _) = word(argument);
         Ok(self.is_so(condition, &name) != reversed)
+    }
+
+    /// The unknown module of a section that Apache would read, if it decides over access.
+    fn unknown_guard(&self, condition: Condition, rest: &[u8]) -> Option<String> {
+        let text = rest.strip_suffix(b">").unwrap_or(rest);
+        let (name, _) = word(text);
+        let is_guard = condition == Condition::Module
+            && !name.starts_with(b"!")
+            && self.environment.modules.is_unknown_guard(&name);
+        is_guard.then(|| shown(&name))
     }
 
     fn is_so(&self, condition: Condition, name: &[u8]) -> bool {
@@ -94,6 +118,12 @@ impl Reading<'_> {
 
     /// Reads to the end of a section that does not count.
     pub(crate) fn soak(&mut self, row: &Row, stream: &mut Stream, line: &Line) {
+        self.soak_guarded(row, stream, line, None);
+    }
+
+    /// The same where `guard` is a module that Apache would have: rules about access in it must not
+    /// be lost.
+    fn soak_guarded(&mut self, row: &Row, stream: &mut Stream, line: &Line, guard: Option<&str>) {
         let mut open: Vec<Vec<u8>> =
             vec![row.name.as_bytes().get(1..).unwrap_or_default().to_vec()];
         while let Some(next) = self.next_line(stream) {
@@ -118,7 +148,7 @@ impl Reading<'_> {
                         .unwrap_or(inner);
                     open.push(inner.to_vec());
                 }
-                _ => {}
+                name => self.refuse_lost(&next, name, guard),
             }
             if open.is_empty() {
                 return;
@@ -129,6 +159,20 @@ impl Reading<'_> {
             line,
             format!("Expected </{innermost}> before end of configuration"),
         );
+    }
+
+    fn refuse_lost(&mut self, line: &Line, name: &[u8], guard: Option<&str>) {
+        let is_of_access = OF_ACCESS
+            .iter()
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+        if let Some(module) = guard.filter(|_| is_of_access) {
+            let message = format!(
+                "{} is lost, because {module} is not part of Saker: what it closes would be open",
+                shown(name)
+            );
+            let help = "write the rule for a module of Apache's own, outside of this <IfModule>";
+            self.complain(line, Severity::Error, message, Some(help.to_owned()));
+        }
     }
 
     fn soak_close(&mut self, line: &Line, name: &[u8], open: &mut Vec<Vec<u8>>) {
@@ -174,6 +218,8 @@ impl Reading<'_> {
             LoadOutcome::Already if find_module(&name).is_some_and(|row| row.link == crate::modules::Link::Static) => return,
             LoadOutcome::Already => (format!("module {name} is already loaded, skipping"), "remove the second LoadModule".to_owned()),
             LoadOutcome::Unknown => {
+                let file = arguments.get(1).map(Vec::as_slice).unwrap_or_default();
+                self.environment.modules.note_unknown(identifier, file);
                 let near = nearest(&name, modules().map(|row| row.identifier));
                 let help = near.map_or("its directives are errors outside <IfModule>".to_owned(), |near| format!("did you mean `{near}`?"));
                 (format!("module {name} is not known and counts as not loaded"), help)

@@ -158,7 +158,8 @@ fn program(
     let filename = peek(exchange)
         .map(|state| state.filename.clone())
         .unwrap_or_default();
-    if let Some(asked) = php::asked(&handler, &filename) {
+    let registered = php::Registered::of(host, &rules.apache.environment.modules);
+    if let Some(asked) = php::asked(&handler, &filename, registered) {
         return Some(php::answer(rules, exchange, host, local, asked));
     }
     if !is_program(&handler) {

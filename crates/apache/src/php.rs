@@ -8,12 +8,14 @@
 
 use crate::{call, state::peek, verdict::Verdict, worker::ApacheRules};
 use saker_apache_model::{dir_config::DirConfig, host::Host};
+use saker_apache_syntax::LoadedModules;
 use saker_config::model::{PhpPool, PhpUse, Settings, Upstream};
 use saker_files::Kind;
 use saker_http::{Status, field_name};
 use saker_pipeline::{
     CallNames, Exchange, ProxyOptions, Response, Script, Trust, UpstreamRequest, UpstreamTarget,
 };
+use saker_static_files::names;
 use saker_telemetry::{error_log, httpd_message, message};
 use std::sync::Arc;
 
@@ -24,10 +26,60 @@ pub enum Asked<'h> {
     Run(&'h str),
     /// To be shown in colors.
     Source,
+    /// To be run by no PHP that is there, though the name is one of PHP's.
+    Nothing,
+}
+
+/// The origin of handlers of PHP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registered {
+    /// A module of Apache's configuration has them.
+    ByModule,
+    /// None has: Apache sends such files as they are.
+    Nowhere,
+    /// A native site, where Saker has them.
+    Natively,
+}
+
+impl Registered {
+    /// Modules that have handlers of PHP.
+    const MODULES: [&str; 3] = ["php_module", "lsapi_module", "suphp_module"];
+
+    pub fn of(host: &Host, modules: &LoadedModules) -> Registered {
+        match host.is_native {
+            true => Registered::Natively,
+            false if modules.has_any(&Self::MODULES) => Registered::ByModule,
+            false => Registered::Nowhere,
+        }
+    }
+
+    /// True if a file under such a handler is run: an upload that has `.php` in front of another
+    /// ending is not, except where Apache would.
+    fn runs(self, filename: &[u8]) -> bool {
+        match self {
+            Registered::ByModule => true,
+            Registered::Nowhere => names::is_php(filename),
+            Registered::Natively => names::is_php(filename) || !has_inner_php(filename),
+        }
+    }
+}
+
+/// True for `upload.php.jpg`.
+fn has_inner_php(filename: &[u8]) -> bool {
+    let name = filename.rsplit(|byte| *byte == b'/').next();
+    let mut ends = name.unwrap_or_default().split(|byte| *byte == b'.').skip(1);
+    ends.any(|end| names::is_php(&[b".", end].concat()))
+}
+
+/// True for a name that says that PHP is off, such as `no-php`.
+fn is_denial(lower: &str) -> bool {
+    lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| matches!(word, "no" | "non" | "not" | "none" | "off" | "disabled"))
 }
 
 /// `None`: the handler is not PHP's.
-pub fn asked<'h>(handler: &'h str, filename: &[u8]) -> Option<Asked<'h>> {
+pub fn asked<'h>(handler: &'h str, filename: &[u8], registered: Registered) -> Option<Asked<'h>> {
     let lower = handler.to_ascii_lowercase();
     if lower.starts_with("proxy:") {
         return None;
@@ -41,7 +93,9 @@ pub fn asked<'h>(handler: &'h str, filename: &[u8]) -> Option<Asked<'h>> {
     match &*lower {
         "lsapi-script" => Some(Asked::Run("")),
         "fcgid-script" | "fastcgi-script" if is_script => Some(Asked::Run("")),
-        _ => lower.contains("php").then(|| Asked::Run(version(handler))),
+        _ if !lower.contains("php") => None,
+        _ if is_denial(&lower) || !registered.runs(filename) => Some(Asked::Nothing),
+        _ => Some(Asked::Run(version(handler))),
     }
 }
 
@@ -128,6 +182,10 @@ fn runnable<'a>(
     }
     let version = match asked {
         Asked::Source => return Err(forbidden(exchange, "PHP sources are not shown")),
+        Asked::Nothing => {
+            let why = "no PHP runs files of this name here, and sources are not shown";
+            return Err(forbidden(exchange, why));
+        }
         Asked::Run(_) if local.php.is_off() => {
             let why = "PHP is off here (php_flag engine), and its source is not shown";
             return Err(forbidden(exchange, why));
@@ -281,8 +339,43 @@ mod tests {
             ("proxy:unix:/run/php.sock|fcgi://localhost", None),
             ("cgi-script", None),
         ] {
-            assert_eq!(asked(handler, b"/a/b.php"), expected, "{handler}");
+            let registered = Registered::Nowhere;
+            assert_eq!(
+                asked(handler, b"/a/b.php", registered),
+                expected,
+                "{handler}"
+            );
         }
-        assert_eq!(asked("fcgid-script", b"/a/b.fcgi"), None);
+        assert_eq!(
+            asked("fcgid-script", b"/a/b.fcgi", Registered::ByModule),
+            None
+        );
+    }
+
+    #[test]
+    fn uploads_are_run_only_where_apache_would() {
+        use Registered::{ByModule, Natively, Nowhere};
+        let handler = "application/x-httpd-ea-php81";
+        let run = Some(Asked::Run("81"));
+        for (filename, registered, expected) in [
+            ("/w/evil.php.jpg", Nowhere, Some(Asked::Nothing)),
+            ("/w/evil.php.jpg", Natively, Some(Asked::Nothing)),
+            ("/w/evil.php.jpg", ByModule, run),
+            ("/w/a.html", Nowhere, Some(Asked::Nothing)),
+            ("/w/a.html", Natively, run),
+            ("/w.php.d/a.html", Natively, run),
+            ("/w/a.PHP", Nowhere, run),
+            ("/w/a.php8", Nowhere, run),
+        ] {
+            let filename = filename.as_bytes();
+            assert_eq!(
+                asked(handler, filename, registered),
+                expected,
+                "{filename:?} {registered:?}"
+            );
+        }
+        for handler in ["no-php", "php-off", "application/x-no-php"] {
+            assert_eq!(asked(handler, b"/w/a.php", ByModule), Some(Asked::Nothing));
+        }
     }
 }

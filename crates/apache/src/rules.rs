@@ -124,6 +124,7 @@ impl Rules for ApacheRules {
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
+        own.rewrite_ended = peek(exchange).is_some_and(|state| state.rewrite_ended);
         own.session = peek(exchange).and_then(|state| state.session.clone());
         // Fields of errors, and cookies are some, go along (ap_internal_redirect).
         own.cookies = peek(exchange).map_or_else(Vec::new, |state| state.cookies.clone());

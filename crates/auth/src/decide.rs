@@ -154,7 +154,7 @@ fn challenged(context: &mut AuthContext<'_>) -> Access {
 }
 
 fn without_rules(context: &mut AuthContext<'_>) -> Access {
-    if context.scheme().is_none() {
+    if context.scheme().is_none() || context.settings.authorization.is_open {
         return granted(context);
     }
     context.log_httpd(

@@ -259,7 +259,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_auth_gssapi.so",
         B,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "auth_openidc_module",
@@ -267,7 +267,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_auth_openidc.so",
         B,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "authnz_external_module",
@@ -275,7 +275,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_authnz_external.so",
         B,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "hostinglimits_module",
@@ -307,7 +307,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_auth_kerb.so",
         C,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "auth_mellon_module",
@@ -315,7 +315,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_auth_mellon.so",
         C,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "auth_cas_module",
@@ -323,7 +323,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_auth_cas.so",
         C,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "mod_shib",
@@ -331,7 +331,7 @@ pub(super) const MODULES: &[ModuleRow] = &[
         "mod_shib.so",
         C,
         Loadable,
-        Foreign,
+        ForeignGuard,
     ),
     module(
         "cband_module",

@@ -19,6 +19,25 @@ use std::collections::BTreeSet;
 /// Other names of one module: PHP's changed with its versions.
 const ALIASES: &[(&str, &str)] = &[("php7_module", "php_module"), ("php5_module", "php_module")];
 
+/// Parts of the names of modules that log users in or select clients.
+const OF_ACCESS: &[&str] = &[
+    "auth",
+    "shib",
+    "cas",
+    "openid",
+    "oidc",
+    "saml",
+    "krb",
+    "ntlm",
+    "radius",
+    "crowd",
+    "identity",
+    "dnsbl",
+    "dnsblacklist",
+    "geoip",
+    "otp",
+];
+
 /// All modules, Apache's own first.
 pub fn modules() -> impl Iterator<Item = &'static ModuleRow> {
     let tables = [
@@ -46,6 +65,8 @@ pub enum LoadOutcome {
 #[derive(Clone, Debug)]
 pub struct LoadedModules {
     identifiers: BTreeSet<&'static str>,
+    /// Names under which `<IfModule>` asks for unknown modules that decide over access.
+    unknown_guards: BTreeSet<Vec<u8>>,
 }
 
 impl Default for LoadedModules {
@@ -53,6 +74,7 @@ impl Default for LoadedModules {
         let there = modules().filter(|row| row.link != Link::Loadable);
         LoadedModules {
             identifiers: there.map(|row| row.identifier).collect(),
+            unknown_guards: BTreeSet::new(),
         }
     }
 }
@@ -64,6 +86,7 @@ impl LoadedModules {
             .filter(|row| !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard));
         LoadedModules {
             identifiers: there.map(|row| row.identifier).collect(),
+            unknown_guards: BTreeSet::new(),
         }
     }
 
@@ -75,6 +98,31 @@ impl LoadedModules {
             true => LoadOutcome::Loaded(row.provision),
             false => LoadOutcome::Already,
         }
+    }
+
+    /// Notes an unknown module, by its identifier and its file, if its name says that it decides over
+    /// access.
+    pub fn note_unknown(&mut self, identifier: &[u8], file: &[u8]) {
+        let name = String::from_utf8_lossy(identifier).to_ascii_lowercase();
+        if !OF_ACCESS.iter().any(|part| name.contains(part)) {
+            return;
+        }
+        let stem = |text: &[u8]| {
+            let base = text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            base.strip_suffix(b".so").unwrap_or(base).to_vec()
+        };
+        let bare = identifier.strip_suffix(b"_module").unwrap_or(identifier);
+        let sources = [[b"mod_", bare].concat(), stem(file)];
+        for source in sources {
+            self.unknown_guards.insert([&*source, b".c"].concat());
+            self.unknown_guards.insert(source);
+        }
+        self.unknown_guards.insert(identifier.to_vec());
+    }
+
+    /// True for an unknown module that is loaded and decides over access, as `<IfModule>` names it.
+    pub fn is_unknown_guard(&self, name: &[u8]) -> bool {
+        self.unknown_guards.contains(name)
     }
 
     /// Returns whether one of them is loaded, also under another of its names.
@@ -110,6 +158,23 @@ impl LoadedModules {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn unknown_modules_that_decide_over_access() {
+        let mut loaded = LoadedModules::default();
+        loaded.note_unknown(b"authnz_pam_module", b"modules/mod_authnz_pam.so");
+        loaded.note_unknown(b"lookup_identity", b"/usr/lib/mod_lookup_identity.so");
+        loaded.note_unknown(b"upload_module", b"mod_upload.so");
+        for name in [
+            "authnz_pam_module",
+            "mod_authnz_pam.c",
+            "lookup_identity",
+            "mod_lookup_identity.c",
+        ] {
+            assert!(loaded.is_unknown_guard(name.as_bytes()), "{name}");
+        }
+        assert!(!loaded.is_unknown_guard(b"mod_upload.c"));
+    }
 
     #[test]
     fn every_name_is_there_once() {

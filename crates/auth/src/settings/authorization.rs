@@ -116,6 +116,9 @@ pub struct Authorization {
     pub merging: Option<Merging>,
     /// Users who may not are refused with 403 instead of another challenge.
     pub forbidden_on_failure: Option<bool>,
+    /// A place without rules is open, whatever scheme of authentication it names: as if all were
+    /// granted outside of it.
+    pub is_open: bool,
 }
 
 impl Authorization {
@@ -134,6 +137,7 @@ impl Authorization {
             group,
             merging,
             forbidden_on_failure: over.forbidden_on_failure.or(self.forbidden_on_failure),
+            is_open: self.is_open || over.is_open,
         }
     }
 

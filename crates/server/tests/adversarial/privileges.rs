@@ -13,7 +13,7 @@ use std::{
         fs::{MetadataExt, PermissionsExt, chown},
         process::CommandExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -37,7 +37,7 @@ foreach (['mem', 'environ', 'maps', 'fd'] as $name) {
     echo "$name=", json_encode($name === 'fd' ? @scandir("/proc/$pid/fd") : @file_get_contents("/proc/$pid/$name", false, null, 0, 16)), "\n";
 }
 foreach ([0, 15, 9] as $signal) { echo "kill$signal=", json_encode(@posix_kill($pid, $signal)), "\n"; }
-$script = sys_get_temp_dir() . '/saker-php-0-0.php';
+$script = $_GET['script'];
 echo 'script=', is_file($script) ? json_encode([@file_put_contents($script, '<?php '), @unlink($script), @chmod($script, 0666)]) : 'none', "\n";
 echo 'killall=', json_encode(@posix_kill(-1, 0)), "\n";
 "#;
@@ -110,13 +110,20 @@ fn php_site(kind: &str, php: &str) -> String {
     )
 }
 
+/// What php-cgi of every user runs first, where root has written it.
+fn roots_script() -> PathBuf {
+    let starts = std::env::var_os("SAKER_STARTS").unwrap_or_else(|| "/run/saker-starts".into());
+    Path::new(&starts).with_file_name("saker-php/saker-php-0-0.php")
+}
+
 fn attack(server: &ServerProcess, dir: &TempDir) -> String {
     let (status, text) = get(
         server,
         &format!(
-            "/attack.php?state={}/state&pid={}",
+            "/attack.php?state={}/state&pid={}&script={}",
             dir.display(),
-            server.pid()
+            server.pid(),
+            roots_script().display()
         ),
     );
     assert_eq!(status, 200, "{text} {}", server.stderr());

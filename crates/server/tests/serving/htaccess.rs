@@ -405,6 +405,12 @@ fn rules_that_people_write() {
                 "AuthType Basic\nAuthName \"Staff\"\nAuthUserFile {dir}/www/staff/users.txt\nRequire valid-user\n<Files users.txt>\nRequire all denied\n</Files>\n",
             ),
             ("staff/a.txt", "staff\n"),
+            (
+                "login/.htaccess",
+                "AuthType Basic\nAuthName \"Login\"\nAuthUserFile {dir}/www/staff/users.txt\n<Files wp-login.txt>\nRequire valid-user\n</Files>\n",
+            ),
+            ("login/a.txt", "open\n"),
+            ("login/wp-login.txt", "closed\n"),
             ("staff/who.php", FRONT),
             ("listed/.htaccess", "Options +Indexes\n"),
             ("listed/only.txt", "a\n"),
@@ -427,6 +433,8 @@ fn rules_that_people_write() {
         ],
     );
     pair.compare(&[
+        "GET /login/a.txt",
+        "GET /login/wp-login.txt",
         "GET /",
         "GET /missing",
         "GET /old.html",
