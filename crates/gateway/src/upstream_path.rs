@@ -1,14 +1,15 @@
 //! The path that an upstream sees of a request to a native proxy route.
 //!
-//! A server whose URL has no path gets the path of the request byte for byte as it was sent. The
+//! A server whose URL has no path gets the path of the request byte for byte as it was sent, unless
+//! it has dot segments. The
 //! path of a URL, even `/` alone, takes the place of the literal beginning of the route's pattern;
 //! `strip_prefix` names another beginning, and `add_prefix` is put in front of what is left. The
 //! rest stays byte for byte, so that `%2F` remains what it is.
 //!
 //! Called by: `native`.
-//! Caveat: a path with dot segments is forwarded as the rules have read it, decoded and normalized,
-//! where a prefix changes: otherwise it could lead out of the new prefix. If such segments come to
-//! be where the prefix is cut off (`/b*` and `/b../x`), the path is not forwarded.
+//! Caveat: a path with dot segments is forwarded as the rules have read it, decoded and normalized:
+//! otherwise it could lead to what other rules guard. If such segments come to be where the prefix
+//! is cut off (`/b*` and `/b../x`), or the path has a backslash, it is not forwarded.
 
 use saker_config::model::{Member, PathPattern, Proxy, Route};
 use saker_http::{escape, path};
@@ -23,7 +24,7 @@ pub struct UpstreamPath {
     /// The removed part, decoded, without a trailing slash.
     pub public_prefix: Box<str>,
     pub added_prefix: Box<str>,
-    /// The path has segments that may be read as `.` or `..`: it could lead out of the new prefix.
+    /// The path has a backslash or segments that may be read as `.` or `..`: it could lead elsewhere.
     pub leads_out: bool,
 }
 
@@ -42,10 +43,7 @@ pub fn of(exchange: &Exchange, route: &Route, proxy: &Proxy) -> UpstreamPath {
     };
     let added = &*proxy.terms.add_prefix;
     if strip.is_empty() && added.is_empty() && !replaces {
-        return UpstreamPath {
-            path: raw.map_or_else(|| escaped(&exchange.path), <[u8]>::to_vec),
-            ..UpstreamPath::default()
-        };
+        return unchanged(&exchange.path, raw);
     }
     let (rest, is_stripped) = rest(&exchange.path, raw, &strip, is_at_boundary);
     // With room for a slash, a question mark, and the query.
@@ -66,9 +64,29 @@ pub fn of(exchange: &Exchange, route: &Route, proxy: &Proxy) -> UpstreamPath {
             false => "".into(),
         },
         added_prefix: added.into(),
-        leads_out: path::may_have_dot_segments(&path),
+        leads_out: is_read_otherwise(&path),
         path,
     }
+}
+
+/// The path of a route without prefixes: as it was sent, unless it has dot segments. The upstream
+/// gets those as the rules have read them, or it could find another place in them.
+fn unchanged(decoded: &[u8], raw: Option<&[u8]>) -> UpstreamPath {
+    let path = match raw.filter(|raw| !path::has_dot_segments(raw)) {
+        Some(raw) => raw.to_vec(),
+        None => escaped(decoded),
+    };
+    UpstreamPath {
+        leads_out: is_read_otherwise(&path),
+        path,
+        ..UpstreamPath::default()
+    }
+}
+
+/// Returns true if programs may read the path as another one than the rules have: for dot segments,
+/// with parameters too, or because parsers of URLs take `\\` for `/` (browsers send `/` for it).
+fn is_read_otherwise(path: &[u8]) -> bool {
+    path.contains(&b'\\') || path::may_have_dot_segments(path)
 }
 
 /// The literal beginning of a pattern, which the path of a URL takes the place of. A regular
@@ -133,6 +151,31 @@ pub fn mount(script: &mut Script, prefix: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Columns: decoded path, path as sent, the upstream's (or `-` for a refusal).
+    #[test]
+    fn paths_without_prefixes_are_read_as_the_rules_did() {
+        for (decoded, raw, expected) in [
+            ("/a/b c", "/a//b%20c", "/a//b%20c"),
+            ("/a/b/c", "/a/b%2Fc", "/a/b%2Fc"),
+            ("/a..b;x", "/a..b;x", "/a..b;x"),
+            ("/a\\b", "/a%5Cb", "/a%5Cb"),
+            ("/up/x", "/admin/delete/../../up/x", "/up/x"),
+            ("/up/x", "/admin/%2e%2e/up/./x", "/up/x"),
+            ("/admin\\x", "/admin\\x", "-"),
+            ("/x/..\\admin/x", "/x/..\\admin/x", "-"),
+            ("/%2e%2e\\admin/x", "/%2e%2e\\admin/x", "-"),
+            ("/up/..;/admin", "/up/..;/admin", "-"),
+            ("/up/..;/admin", "/up/%2e%2e%3b/admin", "-"),
+        ] {
+            let found = unchanged(decoded.as_bytes(), Some(raw.as_bytes()));
+            let shown = match found.leads_out {
+                true => "-".into(),
+                false => String::from_utf8(found.path).unwrap(),
+            };
+            assert_eq!(shown, expected, "{raw}");
+        }
+    }
 
     /// Columns: decoded path, path as sent, prefix, at a segment boundary only, rest.
     #[test]

@@ -12,12 +12,15 @@ use crate::octets;
 use crate::reject::RejectReason;
 
 /// Names that RFC 9110 section 6.5.1 forbids in trailers: framing, routing, modifiers of the
-/// request, authentication, control of the response, and what says how to read the content. Lower
-/// case, sorted.
+/// request, authentication, control of the response, and what says how to read the content; and
+/// those by which proxies name the client and its user. Lower case, sorted.
 const FORBIDDEN: &[&str] = &[
     "age",
     "authorization",
     "cache-control",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "client-ip",
     "connection",
     "content-encoding",
     "content-length",
@@ -28,13 +31,18 @@ const FORBIDDEN: &[&str] = &[
     "date",
     "expect",
     "expires",
+    "fastly-client-ip",
+    "fly-client-ip",
     "forwarded",
+    "forwarded-for",
+    "front-end-https",
     "host",
     "if-match",
     "if-modified-since",
     "if-none-match",
     "if-range",
     "if-unmodified-since",
+    "incap-client-ip",
     "keep-alive",
     "location",
     "max-forwards",
@@ -43,19 +51,38 @@ const FORBIDDEN: &[&str] = &[
     "proxy-authorization",
     "proxy-connection",
     "range",
+    "remote-user",
     "retry-after",
     "set-cookie",
     "te",
     "trailer",
     "transfer-encoding",
+    "true-client-ip",
     "upgrade",
     "vary",
     "warning",
+    "wl-proxy-client-ip",
     "www-authenticate",
+    "x-azure-clientip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-forwarded",
+    "x-forwarded-email",
     "x-forwarded-for",
+    "x-forwarded-groups",
     "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-preferred-username",
+    "x-forwarded-prefix",
     "x-forwarded-proto",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
+    "x-forwarded-user",
+    "x-original-forwarded-for",
     "x-real-ip",
+    "x-remote-user",
 ];
 
 /// True if a field of that name, in any spelling that programs take for it, must not be taken from
@@ -138,4 +165,23 @@ fn split_line(line: &[u8]) -> Option<(&str, &[u8])> {
     let value = rest.strip_prefix(b":")?;
     let sound = !name.is_empty() && octets::run_length(value, &octets::FIELD_VALUE) == value.len();
     sound.then_some((std::str::from_utf8(name).ok()?, octets::trim_ows(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trailers_name_no_client_and_no_user() {
+        assert!(FORBIDDEN.is_sorted());
+        for name in [
+            "CF-Connecting-IP",
+            "client_ip",
+            "X-Remote-User",
+            "X-Forwarded-User",
+        ] {
+            assert!(is_forbidden_trailer(name), "{name}");
+        }
+        assert!(!is_forbidden_trailer("x-checksum"));
+    }
 }
