@@ -232,20 +232,19 @@ impl Machine {
         );
     }
 
-    /// New entries of the folder are the test's own; what is there stays as it is.
+    /// New entries of the folder are the test's own; what is there stays as it is. It is put together
+    /// on `/mnt` of these namespaces: removing the test's own folder must never lead there.
     fn cover_names_in(&self, folder: &Path) {
-        let before = self.dir.join("before");
-        fs::create_dir(&before).unwrap();
-        let [of_machine, own] = [&*before, folder].map(|path| path.to_string_lossy().into_owned());
-        run("mount", ["--rbind", &own, &of_machine]);
-        run("mount", ["-t", "tmpfs", "-o", "mode=755", "tmpfs", &own]);
-        for entry in fs::read_dir(&before).unwrap().flatten() {
-            let (from, to) = (entry.path(), folder.join(entry.file_name()));
-            if from.is_dir() {
+        let (new, own) = (Path::new("/mnt"), folder.to_string_lossy());
+        run("mount", ["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt"]);
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let (from, to) = (entry.path(), new.join(entry.file_name()));
+            if from.is_dir() && !from.is_symlink() {
                 fs::create_dir(&to).unwrap();
                 run("mount", [OsStr::new("--rbind"), from.as_ref(), to.as_ref()]);
             }
         }
+        run("mount", ["--move", "/mnt", &own]);
     }
 
     /// Lays a program over another, until [`restore`](Self::restore).
