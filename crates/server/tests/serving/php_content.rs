@@ -12,7 +12,7 @@ const READS_ALL: &str =
 
 fn start(kind: &str) -> Saker {
     let dir = TempDir::new(&format!("php-content-{kind}")).unwrap();
-    let ran = dir.path().join("ran");
+    let ran = dir.join("ran");
     for (file, text) in [
         ("www/some.php", READS_SOME),
         ("www/all.php", READS_ALL),
@@ -72,12 +72,42 @@ fn begin_request(file: &str) -> Vec<u8> {
     packet
 }
 
+/// The same in FastCGI, which PHP reads from the midst of a record if it goes on there.
+fn begin_records(file: &str) -> Vec<u8> {
+    let record = |kind: u8, content: &[u8]| {
+        let length = (content.len() as u16).to_be_bytes();
+        [&[1, kind, 0, 1, length[0], length[1], 0, 0], content].concat()
+    };
+    let pairs: Vec<u8> = [
+        ("SCRIPT_FILENAME", file),
+        ("SCRIPT_NAME", "/hidden.php"),
+        ("REQUEST_METHOD", "GET"),
+    ]
+    .iter()
+    .flat_map(|(name, value)| {
+        let lengths = [name.len() as u8, value.len() as u8];
+        [&lengths[..], name.as_bytes(), value.as_bytes()].concat()
+    })
+    .collect();
+    [
+        record(1, &[0, 1, 1, 0, 0, 0, 0, 0]),
+        record(4, &pairs),
+        record(4, b""),
+        record(5, b""),
+    ]
+    .concat()
+}
+
 #[test]
 fn unread_content_is_not_the_next_request() {
     for kind in ["lsphp", "php-fpm", "php-cgi"] {
         let saker = start(kind);
-        let root = saker.dir.path();
-        let packet = begin_request(&root.join("hidden.php").display().to_string());
+        let root = &saker.dir;
+        let hidden = root.join("hidden.php").display().to_string();
+        let packet = match kind {
+            "lsphp" => begin_request(&hidden),
+            _ => begin_records(&hidden),
+        };
         let ask = |head: &str, content: &[u8]| {
             let mut client = saker.connect().unwrap();
             client.set_timeout(PATIENCE).unwrap();
