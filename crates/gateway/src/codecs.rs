@@ -51,7 +51,7 @@ pub fn dialogue(
     let has_content = request.content_length != Some(0);
     Ok(match member.backend.protocol {
         Protocol::FastCgi => {
-            // PHP looks for its next request in the midst of a record that it left unread.
+            // Whatever a program does with the rest of a record that it left unread.
             let leaves = || saker_cgi::may_leave_content(request.head, request.content_length);
             Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0 && !leaves()))
         }

@@ -72,7 +72,7 @@ fn begin_request(file: &str) -> Vec<u8> {
     packet
 }
 
-/// The same in FastCGI, which PHP reads from the midst of a record if it goes on there.
+/// The same in FastCGI, for a PHP that would go on in the midst of a record.
 fn begin_records(file: &str) -> Vec<u8> {
     let record = |kind: u8, content: &[u8]| {
         let length = (content.len() as u16).to_be_bytes();
