@@ -13,6 +13,7 @@ mod request;
 
 use crate::{
     Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder,
+    response::INTERIM_COUNT_MAX,
 };
 pub use packet::PACKET_BYTES_MAX;
 pub use request::METHODS;
@@ -55,6 +56,7 @@ pub struct Ajp {
     secret: Option<Box<[u8]>>,
     state: State,
     is_head_over: bool,
+    interim_count: u32,
     /// Bytes of content that may be sent now, in one packet.
     granted: usize,
     /// A head that is not whole.
@@ -87,6 +89,7 @@ impl Ajp {
     /// any.
     pub fn new(secret: Option<&[u8]>) -> Ajp {
         Ajp {
+            interim_count: 0,
             secret: secret.map(Into::into),
             state: State::Header,
             is_head_over: false,
@@ -202,6 +205,10 @@ impl Ajp {
         }
         self.state = State::Header;
         self.is_head_over = head.status.0 >= 200;
+        self.interim_count += u32::from(!self.is_head_over);
+        if self.interim_count > INTERIM_COUNT_MAX {
+            return Err(Fault::HeadTooLarge.into());
+        }
         Ok((
             used,
             Some(if self.is_head_over {

@@ -33,7 +33,7 @@ pub use ajp::Ajp;
 pub use dialogue::{Dialogue, Event, FirstStatus, Level, ProgramRequest, ResponseHead, Setting};
 pub use fastcgi::FastCgi;
 pub use fault::{Broken, Fault, Refused};
-pub use lsapi::Lsapi;
+pub use lsapi::{Lsapi, may_leave_content};
 pub use memcached::Memcached;
 pub use meta::{Facts, push_fields, push_meta_variables, push_redirected};
 pub use plain_cgi::PlainCgi;

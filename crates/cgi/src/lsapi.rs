@@ -13,10 +13,11 @@ mod request;
 
 use crate::{
     Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder,
+    response::INTERIM_COUNT_MAX,
 };
 pub use packet::{PACKET_HEADER_BYTES, kind};
 pub use request::{HEAD_BYTES_MAX, Identity, STANDARD_FIELDS};
-use saker_http::Status;
+use saker_http::{HeadView, Method, Status};
 
 /// Number of lines and status.
 const RESPONSE_INFO_BYTES: usize = 8;
@@ -25,6 +26,28 @@ const RESPONSE_HEAD_BYTES_MAX: usize = 65535;
 const TEXT_BYTES_MAX: usize = 16384;
 const LINE_COUNT_MAX: usize = 1000;
 const PROCESS_NOTICE: &[u8; 4] = b"\0PID";
+
+/// Content up to this size is below any usual `post_max_size`.
+const READ_AHEAD_BYTES_MAX: u64 = 1 << 20;
+
+/// Returns true if a script may end with some of the content unread, which lsphp would then take
+/// for the next packet: content has no frames. PHP reads only that of POST ahead, if it has a type
+/// and is within `post_max_size`, and gives up on multipart content that is malformed.
+pub fn may_leave_content(head: HeadView<'_>, length: Option<u64>) -> bool {
+    if length == Some(0) {
+        return false;
+    }
+    let is_read_ahead = |value: &[u8]| {
+        [&b"application/"[..], b"text/"].iter().any(|kind| {
+            value
+                .get(..kind.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(kind))
+        })
+    };
+    head.method() != Method::Post
+        || length.is_none_or(|length| length > READ_AHEAD_BYTES_MAX)
+        || !head.first("content-type").is_some_and(is_read_ahead)
+}
 
 /// One request in LSAPI.
 #[derive(Debug, Default)]
@@ -39,6 +62,9 @@ pub struct Lsapi {
     is_taken: bool,
     /// CONN_CLOSE came before the end.
     is_leaving: bool,
+    /// Unread content would be the next packet on this connection.
+    may_leave_content: bool,
+    interim_count: u32,
     /// A response head that is not whole.
     partial: Vec<u8>,
 }
@@ -161,7 +187,7 @@ impl Lsapi {
         Ok((
             PACKET_HEADER_BYTES,
             Some(Event::End {
-                stays: self.is_said && !self.is_leaving,
+                stays: self.is_said && !self.is_leaving && !self.may_leave_content,
             }),
         ))
     }
@@ -192,6 +218,10 @@ impl Lsapi {
             return Err(Fault::Unswitchable.into());
         }
         self.is_head_over = head.status.0 >= 200;
+        self.interim_count += u32::from(!self.is_head_over);
+        if self.interim_count > INTERIM_COUNT_MAX {
+            return Err(Fault::HeadTooLarge.into());
+        }
         Ok(if self.is_head_over {
             Event::Head(head)
         } else {
@@ -220,6 +250,7 @@ impl Lsapi {
 
 impl Dialogue for Lsapi {
     fn begin(&mut self, request: &ProgramRequest<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
+        self.may_leave_content = may_leave_content(request.head, request.content_length);
         request::encode(request, self.identity.as_ref(), out)
     }
 

@@ -50,7 +50,11 @@ pub fn dialogue(
     let tuning = &member.tuning;
     let has_content = request.content_length != Some(0);
     Ok(match member.backend.protocol {
-        Protocol::FastCgi => Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0)),
+        Protocol::FastCgi => {
+            // Whatever a program does with the rest of a record that it left unread.
+            let leaves = || saker_cgi::may_leave_content(request.head, request.content_length);
+            Codec::FastCgi(FastCgi::new(role(call), tuning.kept_max > 0 && !leaves()))
+        }
         Protocol::Scgi => Codec::Other(Box::new(Scgi::new())),
         Protocol::Uwsgi => {
             let (first, second) = tuning.modifiers;

@@ -182,7 +182,9 @@ impl Gateway {
         let heard = match &call.to {
             UpstreamTarget::Upstream(upstream) => {
                 self.mirror(exchange, &call);
-                let group = self.group(upstream);
+                let alone = upstream.alone.as_ref();
+                let alone = alone.filter(|_| leaves_content(exchange));
+                let group = self.group(alone.unwrap_or(upstream));
                 let heard = self.ask(exchange, &call, &group).await;
                 let by_apache = call.manner.has_apaches_statuses && call.script.is_none();
                 heard.map_err(|(failure, name)| {
@@ -733,6 +735,13 @@ fn is_asked_to_end(exchange: &Exchange) -> bool {
         .environment
         .iter()
         .any(|(variable, value)| value == b"1" && name(variable))
+}
+
+/// Returns true if a program of LSAPI may leave content of this request unread.
+fn leaves_content(exchange: &Exchange) -> bool {
+    let own = exchange.upstream.own_content.as_ref();
+    let length = own.map_or_else(|| exchange.body.length(), |own| Some(own.len() as u64));
+    saker_cgi::may_leave_content(exchange.upstream_head().view(), length)
 }
 
 /// Traces the upstream. Programs are not run for `explain`.

@@ -66,6 +66,7 @@ impl Spec {
     pub fn is_same(&self, other: &Spec) -> bool {
         let (one, two) = (&self.pool, &other.pool);
         let is_same_pool = one.kind == two.kind
+            && one.serves_once == two.serves_once
             && one.program == two.program
             && one.socket == two.socket
             && one.processes == two.processes
@@ -304,7 +305,9 @@ impl Spec {
             .env("LSAPI_EXTRA_CHILDREN", "0")
             .env("LSAPI_MAX_IDLE", idle_s);
         command.env("LSPHP_ENABLE_USER_INI", "on");
-        if self.php.requests_max > 0 {
+        if self.pool.serves_once {
+            command.env("LSAPI_MAX_REQS", "1");
+        } else if self.php.requests_max > 0 {
             command.env("LSAPI_MAX_REQS", self.php.requests_max.to_string());
         }
         if self.php.run_time_ms > 0 {
@@ -710,5 +713,18 @@ mod tests {
         assert_eq!(value("LSAPI_CHILDREN"), Some(OsStr::new("6")));
         assert_eq!(value("LSAPI_MAX_PROCESS_TIME"), Some(OsStr::new("2")));
         assert_eq!(value("HOME"), None);
+        let once = Spec {
+            pool: PhpPool {
+                serves_once: true,
+                ..spec.pool.clone()
+            },
+            ..spec.clone()
+        };
+        let (command, _) = once.command(std::os::fd::AsFd::as_fd(&socket)).unwrap();
+        assert!(
+            command
+                .get_envs()
+                .any(|(name, value)| name == "LSAPI_MAX_REQS" && value == Some(OsStr::new("1")))
+        );
     }
 }

@@ -10,7 +10,9 @@
 //! (`php_admin_value` of a host) get a pool that is started with them and whose processes are
 //! reused. php-cgi drops what a request sets by itself, but a site's `.user.ini` could switch off
 //! the script that sets it; its second pool reads no such files, and is for requests with
-//! `php_admin_value` that were not known before.
+//! `php_admin_value` that were not known before. lsphp takes content that a script leaves unread
+//! for its next request; its second pool, for content that may stay unread, serves one request per
+//! process.
 
 use crate::{
     choice,
@@ -265,13 +267,17 @@ fn pools(
     workers: usize,
     has_settings: bool,
 ) -> Vec<PhpPool> {
-    let also_once = has_settings && matches!(found.kind, PhpKind::Fpm | PhpKind::Cgi);
-    let kinds = [Kept::Everything, Kept::Nothing]
-        .into_iter()
-        .take(1 + usize::from(also_once));
-    kinds
-        .map(|kept| pool(model, found, user, workers, &kept))
-        .collect()
+    let usual = pool(model, found, user, workers, &Kept::Everything);
+    let is_lsphp = found.kind == PhpKind::Lsphp;
+    if !has_settings && !is_lsphp {
+        return vec![usual];
+    }
+    let once = pool(model, found, user, workers, &Kept::Nothing);
+    let upstream = Arc::new(Upstream {
+        alone: is_lsphp.then(|| Arc::clone(&once.upstream)),
+        ..Upstream::clone(&usual.upstream)
+    });
+    vec![PhpPool { upstream, ..usual }, once]
 }
 
 fn pool(
@@ -302,7 +308,7 @@ fn pool(
         .max(1);
     let processes = per_worker * workers.max(1);
     let serves_once = matches!(kept, Kept::Nothing);
-    let ends_with_request = serves_once && found.kind == PhpKind::Fpm;
+    let ends_with_request = serves_once && found.kind != PhpKind::Cgi;
     let tuning = Tuning {
         forks_on_demand: found.kind == PhpKind::Fpm,
         ..tuning(
@@ -514,6 +520,26 @@ mod tests {
                 && own.settings.len() == 1
                 && own.upstream.members[0].tuning.kept_max == 2
         );
+    }
+
+    #[test]
+    fn unread_content_of_lsphp_ends_with_its_process() {
+        let mut model = model(PhpUse::Managed, "/run/saker");
+        model.php.program = PhpProgram::Path("/opt/lsphp82".into());
+        settle(&mut model, 3, false);
+        let [usual, once] = model.php_pools.all() else {
+            panic!("two pools");
+        };
+        assert!(!usual.serves_once && once.serves_once && usual.kind == PhpKind::Lsphp);
+        let alone = usual.upstream.alone.as_ref().unwrap();
+        assert!(Arc::ptr_eq(alone, &once.upstream));
+        assert_eq!(alone.members[0].tuning.kept_max, 0);
+        let value = PhpValue {
+            name: b"x".as_slice().into(),
+            value: b"1".as_slice().into(),
+            is_admin: true,
+        };
+        assert!(!model.php_pools.for_settings(usual, &[value]).serves_once);
     }
 
     #[test]

@@ -429,3 +429,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn interim_responses_have_an_end() {
+    for (count, is_well) in [(INTERIM_COUNT_MAX, true), (INTERIM_COUNT_MAX + 1, false)] {
+        let bytes = head(102, "", &[]).repeat(count as usize);
+        let heard = hear(&mut Ajp::new(None), [&bytes[..]], false);
+        assert_eq!(!brief(&heard).contains("HeadTooLarge"), is_well, "{count}");
+    }
+}

@@ -57,6 +57,7 @@ pub const STANDARD_FIELDS: [&str; 25] = [
     "Via",
     "Transfer-Encoding",
 ];
+const CONTENT_TYPE_SLOT: usize = 6;
 const CONTENT_LENGTH_SLOT: usize = 7;
 /// The library reads slots up to 23 only, and what is transferred here is not coded.
 const TRANSFER_ENCODING_SLOT: usize = 24;
@@ -129,7 +130,7 @@ impl Packet<'_> {
         // Section 3.1: the index is aligned.
         let padded = self.offset().next_multiple_of(8);
         self.out.resize(self.start + padded, 0);
-        let (raw_length, unknown_count) = self.fields(request.head, length);
+        let (raw_length, unknown_count) = self.fields(request, length);
         let content_length = if length < LENGTH_BY_FIELD {
             length as i32
         } else {
@@ -205,10 +206,13 @@ impl Packet<'_> {
         for (name, value) in request
             .variables
             .iter()
-            .filter(|(name, _)| !name.is_empty() && !is_of_fields(name, request.head))
+            .filter(|(name, _)| !name.is_empty())
         {
             if memchr::memchr(0, name).is_some() || memchr::memchr(0, value).is_some() {
                 return Err(Refused::NulInVariable);
+            }
+            if is_of_fields(name, request.head) {
+                continue;
             }
             let at = self.entry(&[name], value)?;
             count += 1;
@@ -260,16 +264,30 @@ impl Packet<'_> {
 
     /// Sections 3.6 to 3.8. Returns the length of the raw block and the number of fields outside
     /// the table.
-    fn fields(&mut self, head: HeadView<'_>, content_length: u64) -> (usize, usize) {
-        let repeated = Repeated::in_head(head);
+    fn fields(&mut self, request: &ProgramRequest<'_>, content_length: u64) -> (usize, usize) {
+        let (head, repeated) = (request.head, Repeated::in_head(request.head));
+        let set: Vec<(&[u8], &[u8])> = request
+            .variables
+            .iter()
+            .filter(|(name, _)| *name == b"CONTENT_TYPE" || name.starts_with(b"HTTP_"))
+            .collect();
+        let mut has_type = false;
         RAW.with_borrow_mut(|raw| {
             raw.begin(content_length);
             for (at, (name, value)) in head.fields().enumerate() {
-                match repeated.may_have(name) {
-                    false => raw.field(name, value),
-                    true if is_repeated(head, name, at) => {}
-                    true => raw.field(name, &joined(head, name, value)),
+                has_type |= name.eq_ignore_ascii_case(b"content-type");
+                let may_repeat = repeated.may_have(name);
+                match set.iter().rfind(|(variable, _)| is_it(name, variable)) {
+                    _ if may_repeat && is_repeated(head, name, at) => {}
+                    // The configuration's word comes before the client's.
+                    Some((_, value)) => raw.field(name, value),
+                    None if may_repeat => raw.field(name, &joined(head, name, value)),
+                    None => raw.field(name, value),
                 }
+            }
+            let kind = set.iter().rfind(|(name, _)| *name == b"CONTENT_TYPE");
+            if let Some((_, kind)) = kind.filter(|(_, kind)| !has_type && !kind.is_empty()) {
+                raw.standard(CONTENT_TYPE_SLOT, kind);
             }
             raw.block.extend_from_slice(b"\r\n");
             self.append(raw);
@@ -349,17 +367,20 @@ impl Raw {
 }
 
 /// Variables that the program makes of the fields: `HTTP_*` that have one, and those of the
-/// content. What the configuration set by hand stays.
+/// content. A value that the configuration set by hand is the field's then.
 fn is_of_fields(name: &[u8], head: HeadView<'_>) -> bool {
-    if matches!(name, b"CONTENT_TYPE" | b"CONTENT_LENGTH") {
-        return true;
-    }
-    let is_it = |field: &[u8], rest: &[u8]| {
-        field.len() == rest.len()
-            && field.iter().zip(rest).all(|(byte, upper)| {
-                byte.to_ascii_uppercase() == *upper || (*byte == b'-' && *upper == b'_')
-            })
+    matches!(name, b"CONTENT_TYPE" | b"CONTENT_LENGTH")
+        || name.starts_with(b"HTTP_") && head.fields().any(|(field, _)| is_it(field, name))
+}
+
+/// Returns true if the program makes this variable of the field.
+fn is_it(field: &[u8], variable: &[u8]) -> bool {
+    let rest = match variable.strip_prefix(b"HTTP_") {
+        Some(rest) => rest,
+        None => variable,
     };
-    name.strip_prefix(b"HTTP_")
-        .is_some_and(|rest| head.fields().any(|(field, _)| is_it(field, rest)))
+    field.len() == rest.len()
+        && field.iter().zip(rest).all(|(byte, upper)| {
+            byte.to_ascii_uppercase() == *upper || (*byte == b'-' && *upper == b'_')
+        })
 }

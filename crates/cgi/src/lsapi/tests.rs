@@ -158,6 +158,78 @@ fn variables_of_fields_are_left_to_the_program() {
 }
 
 #[test]
+fn the_configuration_comes_before_a_field_of_the_client() {
+    let asked = Asked::script()
+        .fields(&[
+            ("X-User", "admin"),
+            ("Content-Type", "a/b"),
+            ("Host", "h"),
+            ("X-Other", "1"),
+        ])
+        .variable("HTTP_X_USER", "checked")
+        .variable("HTTP_HOST", "main")
+        .variable("CONTENT_TYPE", "c/d");
+    let (_, request) = request(&asked);
+    let fields = ["X-User", "Content-Type", "Host", "X-Other"]
+        .map(|name| request.fields.first(name.as_bytes()).unwrap());
+    assert_eq!(fields, [&b"checked"[..], b"c/d", b"main", b"1"]);
+    let (_, bare) = self::request(&Asked::script().variable("CONTENT_TYPE", "c/d"));
+    assert_eq!(bare.fields.first(b"Content-Type"), Some(&b"c/d"[..]));
+}
+
+#[test]
+fn content_that_may_stay_unread_ends_the_connection() {
+    let whole = [head(200, &[]), packet(kind::RESP_END, b"")].concat();
+    for (method, content_type, length, stays) in [
+        ("GET", None, Some(0), true),
+        ("GET", None, Some(1), false),
+        ("PUT", Some("text/plain"), Some(1), false),
+        ("POST", Some("text/plain"), Some(1), true),
+        (
+            "POST",
+            Some("Application/json"),
+            Some(READ_AHEAD_BYTES_MAX),
+            true,
+        ),
+        (
+            "POST",
+            Some("application/json"),
+            Some(READ_AHEAD_BYTES_MAX + 1),
+            false,
+        ),
+        ("POST", Some("multipart/form-data"), Some(1), false),
+        ("POST", Some(""), Some(1), false),
+        ("POST", None, Some(1), false),
+    ] {
+        let fields: Vec<(&str, &str)> = content_type
+            .iter()
+            .map(|value| ("Content-Type", *value))
+            .collect();
+        let asked = Asked::of(method, Version::Http11, &fields)
+            .variable("SCRIPT_FILENAME", "/a")
+            .variable("SCRIPT_NAME", "/a")
+            .variable("REQUEST_METHOD", method)
+            .content(length);
+        let mut dialogue = said();
+        asked.begin(&mut dialogue, &mut Vec::new()).unwrap();
+        assert_eq!(
+            brief(&hear(&mut dialogue, [&whole[..]], false)),
+            format!("200, End({stays})"),
+            "{method} {content_type:?} {length:?}"
+        );
+    }
+}
+
+#[test]
+fn interim_responses_have_an_end() {
+    for (count, is_well) in [(INTERIM_COUNT_MAX, true), (INTERIM_COUNT_MAX + 1, false)] {
+        let bytes = head(103, &[]).repeat(count as usize);
+        let heard = hear(&mut said(), [&bytes[..]], false);
+        assert_eq!(!brief(&heard).contains("HeadTooLarge"), is_well, "{count}");
+    }
+}
+
+#[test]
 fn cookies_of_http2_are_put_together() {
     for (version, want) in [(Version::Http2, "a=1; b=2"), (Version::Http11, "a=1, b=2")] {
         let head = Asked::of("GET", version, &[("cookie", "a=1"), ("cookie", "b=2")]);

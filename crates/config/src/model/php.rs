@@ -156,7 +156,8 @@ pub struct PhpPool {
     pub socket: PathBuf,
     pub processes: usize,
     /// Settings of a request end with it, and no file of a site changes that: each process of
-    /// php-fpm serves one request; php-cgi reads no `.user.ini`.
+    /// php-fpm serves one request; php-cgi reads no `.user.ini`. For lsphp, each process serves one
+    /// request, too, because of content that it leaves unread ([`Upstream::alone`]).
     pub serves_once: bool,
     /// Values it is started with, which requests need not send. Sorted by name.
     pub settings: Arc<[PhpValue]>,
@@ -219,7 +220,8 @@ impl PhpPools {
                 && other.settings.len() == meant().count()
                 && meant().all(has)
         };
-        let needs_own = meant().next().is_some();
+        // lsphp drops them by itself.
+        let needs_own = pool.kind != PhpKind::Lsphp && meant().next().is_some();
         others()
             .find(has_them)
             .or_else(|| others().find(|other| other.serves_once && needs_own))

@@ -609,6 +609,9 @@ pub struct Upstream {
     pub discovery: Option<Arc<Discovery>>,
     /// The upstream with the servers that were found, and that an operator has added or removed.
     pub revision: Revision,
+    /// Takes the place of this one for content that a program might leave unread, to be run as its
+    /// next request: its processes serve one request each (managed lsphp).
+    pub alone: Option<Arc<Upstream>>,
 }
 
 impl Upstream {
@@ -632,6 +635,7 @@ impl Upstream {
             breaks: false,
             discovery: None,
             revision: Revision::default(),
+            alone: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     hints::Hints,
 };
-use saker_cgi::{Broken, Fault};
+use saker_cgi::{Broken, Fault, response::INTERIM_COUNT_MAX};
 use saker_http::Status;
 use saker_net::clock;
 use saker_pipeline::{AttemptCounts, Chunk, NoBody, RequestBody};
@@ -30,6 +30,7 @@ pub struct StreamExchange {
     has_head: bool,
     limit: IdleLimit,
     pub hints: Hints,
+    hint_count: usize,
     counts: Option<Rc<AttemptCounts>>,
 }
 
@@ -51,6 +52,7 @@ impl StreamExchange {
             has_head: false,
             limit: IdleLimit::new(context, timeout_ms),
             hints: Hints::default(),
+            hint_count: 0,
             counts,
         }
     }
@@ -116,13 +118,14 @@ impl StreamExchange {
         }
     }
 
-    /// Says whether any have come.
+    /// Says whether any have come that count as progress: endless ones would outlast any limit.
     fn pass_hints(&mut self) -> bool {
         let come = std::mem::take(&mut self.stream.input.borrow_mut().hints);
         come.iter()
             .for_each(|fields| self.hints.pass(Status::EARLY_HINTS, fields));
         self.has_heard |= !come.is_empty();
-        !come.is_empty()
+        self.hint_count = self.hint_count.saturating_add(come.len());
+        !come.is_empty() && self.hint_count <= INTERIM_COUNT_MAX as usize
     }
 
     fn said(&mut self, heard: StreamEvent) -> Result<UpstreamEvent, Failure> {

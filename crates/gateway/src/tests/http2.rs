@@ -512,6 +512,25 @@ fn a_silent_server_is_left_and_a_broken_response_is_seen_to_break() {
     });
 }
 
+/// Ten seconds of them, with a second to answer.
+#[test]
+fn endless_hints_are_no_progress() {
+    let server = server(100, |(_request, mut respond): Asked, _| async move {
+        for _ in 0..200 {
+            let hint = Response::builder().status(103).body(()).unwrap();
+            if respond.send_informational(hint).is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let _ = respond.send_response(Response::new(()), true);
+    });
+    with_gateway(1, |gateway| async move {
+        let upstream = upstream_with(&[&server.path], impatient());
+        assert_eq!(ask(&gateway, "/", &upstream).await.0, 504);
+    });
+}
+
 #[test]
 fn idle_connections_are_closed() {
     let server = server(100, mirror);

@@ -67,6 +67,7 @@ mod modsecurity_limits;
 mod neighbours;
 mod observability;
 mod php;
+mod php_content;
 mod php_messages;
 mod php_settings;
 mod proxying;
