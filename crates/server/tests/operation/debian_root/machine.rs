@@ -133,6 +133,23 @@ pub fn with_rights_of(unit: &str) -> Command {
 /// Root's search path on Debian.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Lays a file system over a folder that takes what is written, in memory.
+pub fn overlay(folder: &str) {
+    let own = Path::new("/run/written").join(folder.trim_start_matches('/').replace('/', "-"));
+    let (upper, work) = (own.join("upper"), own.join("work"));
+    fs::create_dir_all(&upper).unwrap();
+    fs::create_dir_all(&work).unwrap();
+    let options = format!(
+        "lowerdir={folder},upperdir={},workdir={}",
+        upper.display(),
+        work.display()
+    );
+    run(
+        "mount",
+        ["-t", "overlay", "overlay", "-o", &options, folder],
+    );
+}
+
 pub struct Machine {
     pub dir: TempDir,
 }
@@ -147,7 +164,9 @@ impl Machine {
             dir: TempDir::new(name).unwrap(),
         };
         fs::set_permissions(&machine.dir, fs::Permissions::from_mode(0o711)).unwrap();
-        machine.cover_names_in(Path::new("/var/lib"));
+        // What the boot of a machine makes there.
+        run("mount", ["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"]);
+        overlay("/var/lib");
         for path in COVERED
             .map(Path::new)
             .into_iter()
@@ -155,8 +174,6 @@ impl Machine {
         {
             machine.cover(path);
         }
-        // What the boot of a machine makes there.
-        run("mount", ["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"]);
         for folder in ["/run/lock", "/run/apache2", "/run/php"] {
             fs::create_dir_all(folder).unwrap();
         }
@@ -230,21 +247,6 @@ impl Machine {
             "mount",
             ["--bind", &copy.to_string_lossy(), &path.to_string_lossy()],
         );
-    }
-
-    /// New entries of the folder are the test's own; what is there stays as it is. It is put together
-    /// on `/mnt` of these namespaces: removing the test's own folder must never lead there.
-    fn cover_names_in(&self, folder: &Path) {
-        let (new, own) = (Path::new("/mnt"), folder.to_string_lossy());
-        run("mount", ["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt"]);
-        for entry in fs::read_dir(folder).unwrap().flatten() {
-            let (from, to) = (entry.path(), new.join(entry.file_name()));
-            if from.is_dir() && !from.is_symlink() {
-                fs::create_dir(&to).unwrap();
-                run("mount", [OsStr::new("--rbind"), from.as_ref(), to.as_ref()]);
-            }
-        }
-        run("mount", ["--move", "/mnt", &own]);
     }
 
     /// Lays a program over another, until [`restore`](Self::restore).

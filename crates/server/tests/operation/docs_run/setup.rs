@@ -6,7 +6,7 @@
 
 use super::{configurations::completed, rows::Rows};
 use crate::{
-    debian_root::machine::{self, Machine, PATH, run},
+    debian_root::machine::{self, Machine, PATH, overlay, run},
     docs_blocks::Block,
     operate::{SAKER, wait_until},
 };
@@ -24,8 +24,7 @@ pub const CONFIGURATION: &str = "/etc/saker/saker.toml";
 /// Beyond what a block takes on a busy machine.
 const SECONDS_MAX: &str = "60";
 /// Folders beside those of every machine of a test that commands write to.
-const WRITTEN: [&str; 7] = [
-    "/var/lib",
+const WRITTEN: [&str; 6] = [
     "/var/cache",
     "/srv",
     "/opt",
@@ -166,23 +165,6 @@ impl Setup {
         let said = fs::read(printed).unwrap();
         (status, String::from_utf8_lossy(&said).into_owned())
     }
-}
-
-/// Lays a file system over a folder that takes what is written, in memory.
-fn overlay(folder: &str) {
-    let own = Path::new("/run/written").join(folder.trim_start_matches('/').replace('/', "-"));
-    let (upper, work) = (own.join("upper"), own.join("work"));
-    fs::create_dir_all(&upper).unwrap();
-    fs::create_dir_all(&work).unwrap();
-    let options = format!(
-        "lowerdir={folder},upperdir={},workdir={}",
-        upper.display(),
-        work.display()
-    );
-    run(
-        "mount",
-        ["-t", "overlay", "overlay", "-o", &options, folder],
-    );
 }
 
 /// Ends whatever runs on the machine but the test.
