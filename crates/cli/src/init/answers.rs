@@ -17,4 +17,6 @@ pub struct Answers {
     /// Directory of the file.
     pub folder: PathBuf,
     pub is_root: bool,
+    /// `.htaccess` files lie in the document root or below it, and files are served.
+    pub has_htaccess: bool,
 }

@@ -263,3 +263,68 @@ fn sockets_of_php_fpm() {
     let expected = format!("unix:{}", folder.join("php8.3-fpm.sock").display());
     assert_eq!(backend::php(&dir), expected);
 }
+
+/// Passwords and denials of the folders hold, whatever the application is.
+#[test]
+fn htaccess_files_are_applied_wherever_they_lie() {
+    use saker_config::model::Htaccess;
+    let protected: &[(&[&str], bool)] = &[
+        (
+            &["index.html", "private/.htaccess=Require valid-user"],
+            true,
+        ),
+        (&["index.php", "store/.htaccess=Require all denied"], true),
+        (
+            &[
+                "wp-load.php",
+                "index.php",
+                "wp-admin/.htaccess=Require valid-user",
+            ],
+            true,
+        ),
+        (
+            &[
+                "wp-load.php",
+                "index.php",
+                "wp-content/private/.htaccess=Require all denied",
+            ],
+            true,
+        ),
+        (&["wp-load.php", "index.php", "wp-admin/a.php"], false),
+        (
+            &[
+                "package.json={\"dependencies\":{\"express\":\"5\"}}",
+                "public/.htaccess",
+            ],
+            false,
+        ),
+    ];
+    for (files, is_applied) in protected {
+        let dir = directory(files);
+        let path = try_init(&arguments(&dir)).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(saker_config::format(&text, "x").unwrap(), text);
+        let model = saker_config::load(&path).unwrap().model;
+        let mut all = Vec::new();
+        for (_, settings) in model.all_settings() {
+            settings.each(&mut |settings| all.push(settings.htaccess == Htaccess::On));
+        }
+        assert!(!all.is_empty());
+        assert!(
+            all.iter().all(|is_on| is_on == is_applied),
+            "{files:?}: {all:?}\n{text}"
+        );
+    }
+}
+
+#[test]
+fn htaccess_files_behind_links_count_and_circles_end() {
+    let dir = directory(&["index.html", "a/b/c.html"]);
+    let app = dir.join("app");
+    std::os::unix::fs::symlink("..", app.join("a/up")).unwrap();
+    assert!(!htaccess::is_below(&app));
+    fs::create_dir(dir.join("elsewhere")).unwrap();
+    fs::write(dir.join("elsewhere/.htaccess"), "").unwrap();
+    std::os::unix::fs::symlink(dir.join("elsewhere"), app.join("a/link")).unwrap();
+    assert!(htaccess::is_below(&app));
+}

@@ -101,7 +101,8 @@ fn site(text: &mut String, answers: &Answers) {
         }
         None => {}
     }
-    if application.kind == Kind::Php && application.root.join(".htaccess").exists() {
+    if answers.has_htaccess {
+        // Presets stand for the rules that applications come with, and not for an operator's.
         text.push_str("htaccess = true\n");
     }
     if answers.is_root {
