@@ -66,8 +66,15 @@ fn try_init(init: &Init) -> Result<PathBuf, String> {
         answers.application.summary()
     ));
     if answers.has_htaccess {
+        let what = match answers.applies_htaccess() {
+            true => "are applied (htaccess = true)",
+            false => {
+                "are not applied with this preset; folders that they close are closed, and other \
+                 rules in them have to be written into this file"
+            }
+        };
         output::error(format_args!(
-            "{}: .htaccess files are applied (htaccess = true)\n",
+            "{}: .htaccess files {what}\n",
             output.display()
         ));
     }

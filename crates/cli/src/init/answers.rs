@@ -20,3 +20,11 @@ pub struct Answers {
     /// `.htaccess` files lie in the document root or below it, and files are served.
     pub has_htaccess: bool,
 }
+
+impl Answers {
+    /// Presets with `try_files` stand for the rules of the root, and do not go with the files.
+    pub fn applies_htaccess(&self) -> bool {
+        let preset = self.application.kind.preset();
+        self.has_htaccess && preset.is_none_or(|preset| !preset.text("").contains("try_files"))
+    }
+}
