@@ -8,11 +8,16 @@
 //! often than Apache would.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use saker_net::blocking::{Answer, Answers, Pool};
+use saker_net::{
+    blocking::{Answer, Answers, Pool},
+    program::{self, Errors, start_command},
+};
 use std::{
     collections::HashMap,
+    env,
+    fs::File,
     io::{Read, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::Command,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -40,9 +45,10 @@ type Place = Arc<Mutex<Option<Program>>>;
 static PROGRAMS: Mutex<Option<HashMap<Arc<[String]>, Place>>> = Mutex::new(None);
 
 struct Program {
-    child: Child,
-    input: ChildStdin,
-    output: ChildStdout,
+    /// Ends when it is dropped.
+    _process: program::Program,
+    input: File,
+    output: File,
 }
 
 /// The line that a program answers with. Keys have no line ends.
@@ -80,17 +86,13 @@ fn answer(place: &mut Option<Program>, command: &[String], key: &[u8]) -> Option
 impl Program {
     fn start(command: &[String]) -> Option<Program> {
         let (program, arguments) = command.split_first()?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
-        let (input, output) = (child.stdin.take()?, child.stdout.take()?);
+        let mut command = Command::new(program);
+        command.args(arguments).envs(env::vars_os());
+        let started = start_command(command, true, Errors::Shared).ok()?;
         Some(Program {
-            child,
-            input,
-            output,
+            _process: started.program,
+            input: started.input?.into(),
+            output: started.output?.into(),
         })
     }
 
@@ -130,13 +132,5 @@ impl Program {
                 return None;
             }
         }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

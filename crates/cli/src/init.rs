@@ -8,6 +8,7 @@
 mod answers;
 mod application;
 mod backend;
+mod htaccess;
 mod text;
 
 #[cfg(test)]
@@ -64,6 +65,19 @@ fn try_init(init: &Init) -> Result<PathBuf, String> {
         output.display(),
         answers.application.summary()
     ));
+    if answers.has_htaccess {
+        let what = match answers.applies_htaccess() {
+            true => "are applied (htaccess = true)",
+            false => {
+                "are not applied with this preset; folders that they close are closed, and other \
+                 rules in them have to be written into this file"
+            }
+        };
+        output::error(format_args!(
+            "{}: .htaccess files {what}\n",
+            output.display()
+        ));
+    }
     Ok(output)
 }
 
@@ -99,7 +113,9 @@ fn answers(init: &Init, directory: &Path, output: &Path) -> Result<Answers, Stri
     let folder = locations::absolute(output)
         .parent()
         .map_or_else(|| PathBuf::from("/"), Path::to_owned);
+    let is_of_files = !matches!(application.kind, application::Kind::Node(_));
     Ok(Answers {
+        has_htaccess: is_of_files && htaccess::is_below(&application.root),
         application,
         php,
         domains,

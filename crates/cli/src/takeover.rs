@@ -220,28 +220,37 @@ fn roll_back(
 }
 
 /// The running server's answers, as far as they are the same the second time.
+///
+/// # Errors
+/// A target is not served, or none gets a response: then nothing shows that the server works.
 fn record(targets: Vec<Target>) -> Result<Vec<(Target, Answer)>, String> {
-    targets
+    let recorded = targets
         .into_iter()
         .map(|target| {
             let first = target.ask()?;
             let second = target.ask()?;
             Ok((target, first.common_with(&second)))
         })
-        .collect()
+        .collect::<Result<Vec<_>, String>>()?;
+    match recorded.iter().any(|(_, answer)| answer.is_response()) || recorded.is_empty() {
+        true => Ok(recorded),
+        false => Err("no URL gets a response in HTTP; name one that does".into()),
+    }
 }
 
-/// Waits until the first target answers; the time since `began`.
+/// Waits until the first target with a response answers; the time since `began`.
 fn first_answer(recorded: &[(Target, Answer)], began: Instant) -> Result<Duration, String> {
-    let Some((target, _)) = recorded.first() else {
+    let Some((target, _)) = recorded.iter().find(|(_, answer)| answer.is_response()) else {
         return Ok(Duration::ZERO);
     };
     let until = Instant::now() + START_PATIENCE;
     loop {
         match target.ask() {
-            Ok(_) => return Ok(began.elapsed()),
-            Err(why) if Instant::now() >= until => return Err(why),
-            Err(_) => thread::sleep(POLL),
+            Ok(answer) if answer.is_response() => return Ok(began.elapsed()),
+            outcome if Instant::now() >= until => {
+                return Err(outcome.err().unwrap_or_else(|| "no response".into()));
+            }
+            _ => thread::sleep(POLL),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     transform::as_stream,
 };
 use saker_http::Status;
+use saker_net::program::Errors;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, RequestBody, Response};
 use saker_telemetry::{error_log, message};
 use std::{
@@ -20,7 +21,7 @@ use std::{
     io,
     os::unix::ffi::OsStrExt,
     pin::pin,
-    process::{Command, Stdio},
+    process::Command,
     task::{Context, Poll},
 };
 
@@ -57,6 +58,16 @@ pub struct ExternalFilterOptions {
     pub passes_on_failure: bool,
 }
 
+impl ExternalFilterOptions {
+    fn errors(self) -> Errors {
+        if self.logs_stderr {
+            Errors::Piped
+        } else {
+            Errors::Dropped
+        }
+    }
+}
+
 impl ExternalFilter {
     pub fn stage(&self) -> Stage {
         match self.kind {
@@ -78,16 +89,11 @@ impl ExternalFilter {
             && !self.disabled_by.as_deref().is_some_and(is_set)
     }
 
-    /// Returns the command with pipes and an empty environment.
-    pub fn command(&self, options: ExternalFilterOptions) -> Command {
+    /// Returns the command, with an empty environment.
+    pub fn command(&self) -> Command {
         let mut words = self.command.iter().map(|word| OsStr::from_bytes(word));
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).env_clear().stdin(Stdio::piped());
-        command.stderr(if options.logs_stderr {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        });
+        command.args(words);
         command
     }
 
@@ -104,7 +110,7 @@ impl ExternalFilter {
     ) -> Result<(), Status> {
         let program = match command {
             None => None,
-            Some(command) => match Program::start(command).await {
+            Some(command) => match Program::start(command, true, options.errors()).await {
                 Ok(program) => Some(program),
                 Err(error) => {
                     say(&self.name, format_args!("can't be started: {error}"));
@@ -139,7 +145,7 @@ impl ExternalFilter {
         let name = self.name.clone();
         Box::new(Made::by(|out| async move {
             let mut source = FromClient(body);
-            match Program::start(command).await {
+            match Program::start(command, true, options.errors()).await {
                 Ok(program) => pump(&name, &mut source, program, &out).await,
                 Err(error) => {
                     say(&name, format_args!("can't be started: {error}"));

@@ -8,11 +8,14 @@
 //! go to a thread that sends SIGTERM and, after a while, SIGKILL ([`Leaving`]).
 //! Out of scope: CGI, which is the gateway's.
 
-use saker_net::jobs::{self, JobKind};
+use saker_net::{
+    jobs::{self, JobKind},
+    program::{self, Errors, Started, start_command},
+};
 use std::{
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt},
-    process::{Child, Command, Stdio},
+    os::fd::OwnedFd,
+    process::Command,
     sync::{
         OnceLock,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -55,7 +58,7 @@ impl Drop for Permit {
 pub struct Program {
     pub input: Option<pipe::Sender>,
     pub output: Output,
-    /// Its standard error, if the command pipes it.
+    /// Its standard error, if it is piped.
     pub stderr: Option<Output>,
     leaving: Option<Leaving>,
 }
@@ -104,32 +107,29 @@ pub async fn write(input: &pipe::Sender, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Program {
-    /// Starts `command` in a process group of its own with its output piped. Its input and standard
-    /// error are as the command sets them.
-    pub async fn start(mut command: Command) -> io::Result<Program> {
+    /// Starts `command` in a process group of its own with its output piped, and with the
+    /// environment that was set for it.
+    pub async fn start(command: Command, has_input: bool, errors: Errors) -> io::Result<Program> {
         let permit = Permit::take()?;
-        command.stdout(Stdio::piped()).process_group(0);
-        let spawned = jobs::run(JobKind::Program, None, move |_| command.spawn()).await;
-        let mut child = spawned.map_err(io::Error::from)??;
-        let (input, output, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let start = move |_: &_| start_command(command, has_input, errors);
+        let started = jobs::run(JobKind::Program, None, start).await;
+        let Started {
+            program,
+            input,
+            output,
+            errors,
+        } = started.map_err(io::Error::from)??;
         let leaving = Leaving {
-            child,
+            program,
             _permit: permit,
             is_done: false,
             asked_at: None,
         };
         let read = |pipe: OwnedFd| pipe::Receiver::from_owned_fd(pipe).map(Output);
         Ok(Program {
-            input: input
-                .map(|input| pipe::Sender::from_owned_fd(input.into()))
-                .transpose()?,
-            output: read(
-                output
-                    .ok_or_else(|| io::Error::other("a program has no output"))?
-                    .into(),
-            )?,
-            stderr: stderr.map(|stderr| read(stderr.into())).transpose()?,
+            input: input.map(pipe::Sender::from_owned_fd).transpose()?,
+            output: read(output.ok_or_else(|| io::Error::other("a program has no output"))?)?,
+            stderr: errors.map(read).transpose()?,
             leaving: Some(leaving),
         })
     }
@@ -156,7 +156,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A process whose output is no longer read.
 struct Leaving {
-    child: Child,
+    program: program::Program,
     _permit: Permit,
     is_done: bool,
     asked_at: Option<Instant>,
@@ -164,11 +164,11 @@ struct Leaving {
 
 impl Leaving {
     fn hand_over(mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+        if self.program.is_over() {
             return;
         }
         if !self.is_done {
-            self.signal(rustix::process::Signal::TERM);
+            self.program.terminate();
         }
         self.asked_at = Some(Instant::now());
         static THREAD: OnceLock<Sender<Leaving>> = OnceLock::new();
@@ -183,34 +183,24 @@ impl Leaving {
             sender
         });
         if let Err(back) = sender.send(self) {
-            back.0.signal(rustix::process::Signal::KILL);
-        }
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        let id = i32::try_from(self.child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw);
-        if let Some(id) = id {
-            // Not waited for yet, so the process id is still its own.
-            let _ = rustix::process::kill_process_group(id, signal);
+            back.0.program.kill();
         }
     }
 
     /// Returns whether the process has ended.
     fn poll(&mut self, now: Instant) -> bool {
-        if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+        if self.program.is_over() {
             return true;
         }
         if self
             .asked_at
             .is_some_and(|at| now.duration_since(at) >= GRACE)
         {
-            self.signal(if self.is_done {
-                rustix::process::Signal::TERM
+            if self.is_done {
+                self.program.terminate();
             } else {
-                rustix::process::Signal::KILL
-            });
+                self.program.kill();
+            }
             (self.is_done, self.asked_at) = (false, Some(now));
         }
         false
@@ -251,7 +241,7 @@ mod tests {
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(script).stdin(Stdio::null());
+        command.arg("-c").arg(script).env("PATH", "/usr/bin:/bin");
         command
     }
 
@@ -266,9 +256,8 @@ mod tests {
     #[test]
     fn input_output_and_stderr() {
         block_on(async {
-            let mut command = shell("tr a-z A-Z; echo oops >&2");
-            command.stdin(Stdio::piped()).stderr(Stdio::piped());
-            let mut program = Program::start(command).await.unwrap();
+            let command = shell("tr a-z A-Z; echo oops >&2");
+            let mut program = Program::start(command, true, Errors::Piped).await.unwrap();
             let input = program.input.take().unwrap();
             write(&input, b"hello").await.unwrap();
             drop(input);
@@ -280,9 +269,13 @@ mod tests {
     #[test]
     fn one_that_is_dropped_ends_with_its_children() {
         block_on(async {
-            let mut program = Program::start(shell("sleep 1000 & echo $! $$; wait"))
-                .await
-                .unwrap();
+            let mut program = Program::start(
+                shell("sleep 1000 & echo $! $$; wait"),
+                false,
+                Errors::Dropped,
+            )
+            .await
+            .unwrap();
             let line = String::from_utf8(program.output.read().await.unwrap().unwrap()).unwrap();
             drop(program);
             for id in line.split_whitespace() {
@@ -300,7 +293,7 @@ mod tests {
     fn a_missing_program_is_an_error() {
         block_on(async {
             assert!(
-                Program::start(Command::new("/no/such/program"))
+                Program::start(Command::new("/no/such/program"), false, Errors::Dropped)
                     .await
                     .is_err()
             )

@@ -11,6 +11,10 @@
 //! Out of scope: the data sent to a program and its response.
 #![allow(unsafe_code)]
 
+mod commands;
+
+pub use commands::{Errors, start_command, start_commands_by};
+
 use crate::{child::ChildSignal, process};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, kill_process_group, pidfd_open, setrlimit,
@@ -129,8 +133,26 @@ fn start_as(
     is_own: bool,
     spawner: &dyn Spawner,
 ) -> io::Result<Started> {
+    start_with(plan, user, is_own, spawner, Errors::Piped)
+}
+
+fn start_with(
+    plan: &ProgramPlan,
+    user: &ProgramUser,
+    is_own: bool,
+    spawner: &dyn Spawner,
+    errors: Errors,
+) -> io::Result<Started> {
     let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
-    let ((output, to_output), (errors, to_errors)) = (pipe()?, pipe()?);
+    let (output, to_output) = pipe()?;
+    let (errors, to_errors) = match errors {
+        Errors::Piped => pipe().map(|(ours, its)| (Some(ours), its))?,
+        Errors::Dropped => {
+            let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
+            (None, nowhere.into())
+        }
+        Errors::Shared => (None, io::stderr().as_fd().try_clone_to_owned()?),
+    };
     let (its_input, input) = match plan.has_input {
         true => pipe().map(|(its, ours)| (its, Some(ours)))?,
         false => (std::fs::File::open("/dev/null")?.into(), None),
@@ -152,7 +174,7 @@ fn start_as(
         program,
         input,
         output: Some(output),
-        errors: Some(errors),
+        errors,
     })
 }
 
@@ -179,8 +201,7 @@ fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
         .stderr(Stdio::piped());
     limit(&mut command, plan.limits);
     let mut child = command.spawn()?;
-    let pidfd = Pid::from_raw(child.id().cast_signed())
-        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let pidfd = pidfd_of(&child);
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let program = Program {
         id: child.id(),
@@ -194,6 +215,11 @@ fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
         output: output.map(Into::into),
         errors: errors.map(Into::into),
     })
+}
+
+fn pidfd_of(child: &Child) -> Option<OwnedFd> {
+    Pid::from_raw(child.id().cast_signed())
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
 }
 
 /// Without limits the process is made by posix_spawn, which copies no page tables.
@@ -315,6 +341,12 @@ impl Program {
                 None
             }
         }
+    }
+
+    /// Returns true if the process has ended, which it is waited for by this.
+    pub fn is_over(&mut self) -> bool {
+        self.reap();
+        self.child.is_none()
     }
 
     fn signal(&self, signal: ChildSignal) {

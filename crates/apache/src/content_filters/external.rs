@@ -40,7 +40,7 @@ impl ContentFilter for ExternalFilter {
         if !self.is_input || !applies(self, exchange, media_type) {
             return body;
         }
-        let command = command(self, exchange, host, watcher, local);
+        let command = command(self, exchange, host, watcher);
         self.filter_request(body, command, local.ext_filter.options())
     }
 }
@@ -51,15 +51,8 @@ async fn filter_response(filter: &ExternalFilter, passage: &mut Passage<'_>) -> 
         return Ok(());
     }
     let is_head = passage.exchange.head.view().method() == Method::Head;
-    let command = (!is_head).then(|| {
-        command(
-            filter,
-            passage.exchange,
-            passage.host,
-            passage.watcher,
-            passage.local,
-        )
-    });
+    let command =
+        (!is_head).then(|| command(filter, passage.exchange, passage.host, passage.watcher));
     let options = passage.local.ext_filter.options();
     filter
         .filter_response(passage.response, command, options)
@@ -77,9 +70,8 @@ fn command(
     exchange: &Exchange,
     host: &Host,
     watcher: &Watcher,
-    local: &DirConfig,
 ) -> Command {
-    let mut command = filter.command(local.ext_filter.options());
+    let mut command = filter.command();
     let state = snapshot(exchange);
     for (name, value) in meta_variables::of(exchange, &state, host, watcher)
         .iter()

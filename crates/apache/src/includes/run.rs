@@ -14,14 +14,10 @@ use saker_content_filters::{
 };
 use saker_files::{Kind, resolve};
 use saker_http::{Status, escape};
+use saker_net::program::Errors;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, Response, phases, respond};
 use saker_ssi::{Answer, Demand, Page, SsiContext, Step, Target, Value};
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, process::Command};
 
 /// Bytes of output that a program may put on a page.
 const PROGRAM_BYTES_MAX: usize = 64 << 20;
@@ -225,11 +221,7 @@ async fn look(origin: &Origin, inside: &Inside, target: &Target) -> Result<Answe
 /// Runs a command by `/bin/sh`, with the page's variables as its environment, in the page's folder.
 async fn shell(origin: &Origin, command: &[u8], out: &Out) -> std::io::Result<()> {
     let mut shell = Command::new("/bin/sh");
-    shell
-        .arg("-c")
-        .arg(OsStr::from_bytes(command))
-        .stdin(Stdio::null())
-        .env_clear();
+    shell.arg("-c").arg(OsStr::from_bytes(command));
     shell.current_dir(OsStr::from_bytes(inside::folder(&origin.state.filename)));
     for (name, value) in origin.shared.variables.borrow().iter() {
         let Value::Text(value) = value else { continue };
@@ -240,7 +232,7 @@ async fn shell(origin: &Origin, command: &[u8], out: &Out) -> std::io::Result<()
             );
         }
     }
-    let mut program = Program::start(shell).await?;
+    let mut program = Program::start(shell, false, Errors::Shared).await?;
     let mut left = PROGRAM_BYTES_MAX;
     loop {
         let piece = tokio::time::timeout(IDLE, program.output.read()).await??;

@@ -17,4 +17,14 @@ pub struct Answers {
     /// Directory of the file.
     pub folder: PathBuf,
     pub is_root: bool,
+    /// `.htaccess` files lie in the document root or below it, and files are served.
+    pub has_htaccess: bool,
+}
+
+impl Answers {
+    /// Presets with `try_files` stand for the rules of the root, and do not go with the files.
+    pub fn applies_htaccess(&self) -> bool {
+        let preset = self.application.kind.preset();
+        self.has_htaccess && preset.is_none_or(|preset| !preset.text("").contains("try_files"))
+    }
 }

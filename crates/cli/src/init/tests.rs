@@ -263,3 +263,69 @@ fn sockets_of_php_fpm() {
     let expected = format!("unix:{}", folder.join("php8.3-fpm.sock").display());
     assert_eq!(backend::php(&dir), expected);
 }
+
+/// Passwords and denials of the folders hold, whatever the application is.
+#[test]
+fn htaccess_files_are_applied_wherever_they_lie() {
+    use saker_config::model::Htaccess;
+    let protected: &[(&[&str], bool)] = &[
+        (&["index.php", "store/.htaccess=Require all denied"], true),
+        (&["index.php", ".htaccess=Require all denied"], true),
+        (&["index.php", "store/a.php"], false),
+    ];
+    for (files, is_applied) in protected {
+        let dir = directory(files);
+        let path = try_init(&arguments(&dir)).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(saker_config::format(&text, "x").unwrap(), text);
+        let model = saker_config::load(&path).unwrap().model;
+        let mut all = Vec::new();
+        for (_, settings) in model.all_settings() {
+            settings.each(&mut |settings| all.push(settings.htaccess == Htaccess::On));
+        }
+        assert!(!all.is_empty());
+        assert!(
+            all.iter().all(|is_on| is_on == is_applied),
+            "{files:?}: {all:?}\n{text}"
+        );
+    }
+}
+
+#[test]
+fn htaccess_files_behind_links_count_and_circles_end() {
+    let dir = directory(&["index.html", "a/b/c.html"]);
+    let app = dir.join("app");
+    std::os::unix::fs::symlink("..", app.join("a/up")).unwrap();
+    assert!(!htaccess::is_below(&app));
+    fs::create_dir(dir.join("elsewhere")).unwrap();
+    fs::write(dir.join("elsewhere/.htaccess"), "").unwrap();
+    std::os::unix::fs::symlink(dir.join("elsewhere"), app.join("a/link")).unwrap();
+    assert!(htaccess::is_below(&app));
+}
+
+/// Presets do not go with the files; what those close is closed all the same.
+#[test]
+fn folders_that_htaccess_files_close_are_closed_with_presets() {
+    let dir = directory(&[
+        "wp-load.php",
+        "index.php",
+        ".htaccess=RewriteEngine On",
+        "wp-admin/.htaccess=AuthType Basic\nRequire valid-user",
+        "wp-content/private/.htaccess=Require all denied",
+        "wp-content/plugins/a/.htaccess=Require all denied\n<Files a.js>\nRequire all granted",
+    ]);
+    let path = try_init(&arguments(&dir)).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(saker_config::format(&text, "x").unwrap(), text);
+    let model = saker_config::load(&path).unwrap().model;
+    let is_denied = |path: &[u8]| {
+        let routes = &model.sites[0].routes;
+        let mut found = routes
+            .iter()
+            .filter(|route| route.pattern.captures(path).is_some());
+        let first = found.next();
+        first.is_some_and(|route| matches!(route.action, saker_config::model::Action::Deny))
+    };
+    assert!(is_denied(b"/wp-admin/") && is_denied(b"/wp-content/private/invoice.pdf"));
+    assert!(!is_denied(b"/") && !is_denied(b"/wp-content/plugins/a/a.js"));
+}

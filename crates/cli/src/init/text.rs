@@ -4,7 +4,7 @@
 //! Caveat: the text passes `saker fmt` unchanged; a test formats it.
 //! Out of scope: what the answers are.
 
-use super::{answers::Answers, application::Kind};
+use super::{answers::Answers, application::Kind, htaccess};
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -101,7 +101,7 @@ fn site(text: &mut String, answers: &Answers) {
         }
         None => {}
     }
-    if application.kind == Kind::Php && application.root.join(".htaccess").exists() {
+    if answers.applies_htaccess() {
         text.push_str("htaccess = true\n");
     }
     if answers.is_root {
@@ -118,6 +118,21 @@ fn site(text: &mut String, answers: &Answers) {
     }
 }
 
+/// What `.htaccess` files close stays closed.
+fn close_folders(text: &mut String, root: &Path) {
+    for folder in htaccess::closed_folders(root) {
+        let Some(path) = folder.strip_prefix(root).ok().and_then(Path::to_str) else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "\n# Closed by its .htaccess, which is not applied; for a log-in put `auth` in the place of `deny`.\n\
+             [[site.route]]\npath = {}\ndeny = true",
+            quoted(&format!("/{path}/*"))
+        );
+    }
+}
+
 fn routes(text: &mut String, answers: &Answers) {
     let root = &answers.application.root;
     if let Kind::Node(port) = answers.application.kind {
@@ -126,6 +141,9 @@ fn routes(text: &mut String, answers: &Answers) {
             "\n[[site.route]]\npath = \"/*\"\nproxy = \"http://127.0.0.1:{port}\""
         );
         return;
+    }
+    if answers.has_htaccess && !answers.applies_htaccess() {
+        close_folders(text, root);
     }
     if is_below(&answers.folder, root) {
         let path = answers.folder.strip_prefix(root).unwrap_or(Path::new(""));

@@ -31,7 +31,9 @@ pub struct Target {
 /// Parts of an answer that are compared. `None`: different each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    status: u16,
+    /// `None`: the connection is closed without a response (nginx's `return 444`), or the handshake
+    /// is refused (`ssl_reject_handshake`).
+    status: Option<u16>,
     location: Option<String>,
     media_type: Option<String>,
     content: Option<u64>,
@@ -69,15 +71,21 @@ impl Target {
     }
 
     /// # Errors
-    /// No server answers, or it does not answer in HTTP.
+    /// No server accepts the connection, or it does not answer in HTTP.
     pub fn ask(&self) -> Result<Answer, String> {
+        let failed = |error: io::Error| format!("{}: {error}", self.address);
+        let stream = self.connect().map_err(failed)?;
         let read = match self.url.scheme() {
-            "https" => self
-                .connect()
-                .and_then(|stream| self.exchange(secured(stream, self.host())?)),
-            _ => self.connect().and_then(|stream| self.exchange(stream)),
+            "https" => secured(stream, self.host()).and_then(|stream| self.exchange(stream)),
+            _ => self.exchange(stream),
         };
-        let bytes = read.map_err(|error| format!("{}: {error}", self.address))?;
+        let bytes = match read {
+            Err(error) if is_refusal(&error) => return Ok(Answer::NONE),
+            read => read.map_err(failed)?,
+        };
+        if bytes.is_empty() {
+            return Ok(Answer::NONE);
+        }
         Answer::parse(&bytes).ok_or_else(|| format!("{}: no HTTP response", self.address))
     }
 
@@ -131,6 +139,18 @@ fn secured(stream: TcpStream, host: &str) -> io::Result<StreamOwned<ClientConnec
     Ok(StreamOwned::new(connection, stream))
 }
 
+/// Returns true if the server ended the connection: with an alert of TLS, or without a word.
+fn is_refusal(error: &io::Error) -> bool {
+    let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(alert, Some(rustls::Error::AlertReceived(_)))
+        || matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        )
+}
+
 /// Accepts any certificate: the address identifies the server.
 #[derive(Debug)]
 struct AnyCertificate;
@@ -142,6 +162,18 @@ impl CertificatePolicy for AnyCertificate {
 }
 
 impl Answer {
+    const NONE: Answer = Answer {
+        status: None,
+        location: None,
+        media_type: None,
+        content: None,
+    };
+
+    /// Returns true for a response in HTTP.
+    pub fn is_response(&self) -> bool {
+        self.status.is_some()
+    }
+
     fn parse(bytes: &[u8]) -> Option<Answer> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let (head, content) = bytes.split_at_checked(end)?;
@@ -151,7 +183,7 @@ impl Answer {
         first
             .next()
             .filter(|version| version.starts_with("HTTP/"))?;
-        let status = first.next()?.parse().ok()?;
+        let status: u16 = first.next()?.parse().ok()?;
         let field = |wanted: &str| {
             let named = head.lines().filter_map(|line| line.split_once(':'));
             named
@@ -167,7 +199,7 @@ impl Answer {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         Some(Answer {
-            status,
+            status: Some(status),
             location: field("location"),
             media_type,
             // Servers have error pages of their own.
@@ -190,7 +222,11 @@ impl Answer {
     /// The first difference of a later answer.
     pub fn difference(&self, now: &Answer) -> Option<String> {
         if self.status != now.status {
-            return Some(format!("status {}, and was {}", now.status, self.status));
+            let shown = |status: Option<u16>| {
+                status.map_or_else(|| "no response".into(), |status| format!("status {status}"))
+            };
+            let (now, before) = (shown(now.status), shown(self.status));
+            return Some(format!("{now}, and was {before}"));
         }
         if self.location.is_some() && self.location != now.location {
             let shown = |place: &Option<String>| place.clone().unwrap_or_else(|| "nowhere".into());
@@ -200,7 +236,7 @@ impl Answer {
                 shown(&self.location)
             ));
         }
-        if self.status < 300 && self.media_type != now.media_type {
+        if self.status.is_some_and(|status| status < 300) && self.media_type != now.media_type {
             let shown = |kind: &Option<String>| kind.clone().unwrap_or_else(|| "none".into());
             return Some(format!(
                 "media type {}, and was {}",
@@ -262,5 +298,33 @@ mod tests {
         assert_eq!(target.address.to_string(), "127.0.0.1:443");
         assert!(Target::parse("ftp://example.org/", &[]).is_err());
         assert!(Target::parse("/a", &[]).is_err());
+    }
+
+    /// A server of catch-all hosts that closes connections, or refuses handshakes, is one that answers so.
+    #[test]
+    fn closed_connections_and_refused_handshakes_are_answers() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let closes = std::thread::spawn(move || {
+            for alert in [&b""[..], b"\x15\x03\x03\0\x02\x02\x70"] {
+                let (mut peer, _) = server.accept().unwrap();
+                let _ = peer.read(&mut [0; 4096]).unwrap();
+                peer.write_all(alert).unwrap();
+            }
+        });
+        for scheme in ["http", "https"] {
+            let target = Target::parse(&format!("{scheme}://localhost:{port}/"), &[]).unwrap();
+            let none = target.ask().unwrap();
+            assert!(!none.is_response(), "{scheme}");
+            assert_eq!(none.difference(&none), None);
+            let page = answer("HTTP/1.1 200 OK\r\n\r\n");
+            assert_eq!(
+                none.difference(&page).unwrap(),
+                "status 200, and was no response"
+            );
+        }
+        closes.join().unwrap();
+        let gone = Target::parse(&format!("http://localhost:{port}/"), &[]).unwrap();
+        assert!(gone.ask().is_err(), "no server");
     }
 }

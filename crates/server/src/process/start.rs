@@ -177,6 +177,9 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     // Before there are keys in memory, and while we are root.
     let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
     broker.iter().for_each(log_programs::start_by);
+    for broker in broker.iter().cloned() {
+        saker_net::program::start_commands_by(broker);
+    }
     let (lock, predecessor, mut inherited) = lock_state(server)?;
     let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);

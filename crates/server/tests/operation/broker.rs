@@ -474,3 +474,61 @@ fn the_broker_is_killed_at_random_moments() {
     }
     println!("{rounds} rounds in {:.0?}", begin.elapsed());
 }
+
+/// Commands of pages, external filters, and programs of rewrite maps are without the group that
+/// opens the state directory, with the accounts and keys in it.
+#[test]
+fn commands_do_not_have_the_servers_own_group() {
+    let Some(dir) = folder("broker-commands") else {
+        return;
+    };
+    let root = dir.display();
+    let groups = "id -G | tr ' ' _";
+    dir.write(
+        "www/page.shtml",
+        format!("page <!--#exec cmd=\"{groups}\" -->"),
+    )
+    .unwrap();
+    dir.write("www/filtered.txt", "text").unwrap();
+    for (name, script) in [
+        ("map", format!("while read -r key; do {groups}; done")),
+        ("filter", format!("cat >/dev/null; {groups}")),
+    ] {
+        let file = dir
+            .write(
+                &format!("www/{name}"),
+                format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n"),
+            )
+            .unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let port = free_port().unwrap();
+    let modules: String = ["include", "ext_filter", "rewrite", "mime"]
+        .iter()
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .collect();
+    let text = format!(
+        "{MODULES}{modules}ServerRoot {root}\nServerName localhost\nUser nobody\nGroup nogroup\nPidFile {root}/run/pid\n\
+         ErrorLog {root}/logs/error.log\nListen 127.0.0.1:{port}\nDocumentRoot {root}/www\n\
+         ExtFilterDefine groups mode=output cmd={root}/www/filter\nRewriteEngine On\nRewriteMap groups prg:{root}/www/map\n\
+         RewriteRule ^/map-me$ /${{groups:x}} [R,L]\n\
+         <Directory {root}/www>\nRequire all granted\nOptions +Includes\n\
+         <Files *.shtml>\nSetOutputFilter INCLUDES\n</Files>\n<Files *.txt>\nSetOutputFilter groups\n</Files>\n</Directory>\n"
+    );
+    dir.write("conf/httpd.conf", text).unwrap();
+    let _server = operate::apache("")
+        .existing_file("conf/httpd.conf")
+        .at(SocketAddr::from(([127, 0, 0, 1], port)))
+        .start_in(&dir);
+    let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+    client.set_timeout(PATIENCE).unwrap();
+    let page = client.get("/page.shtml").unwrap();
+    assert_eq!(page.text().trim(), format!("page {NOBODY}"));
+    assert_eq!(
+        client.get("/filtered.txt").unwrap().text().trim(),
+        NOBODY.to_string()
+    );
+    let moved = client.get("/map-me").unwrap();
+    let place = moved.field("Location").unwrap_or_default().to_owned();
+    assert!(place.ends_with(&format!("/{NOBODY}")), "{place}");
+}

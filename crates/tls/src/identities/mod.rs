@@ -433,8 +433,10 @@ impl Load<'_> {
     }
 
     fn warn_of_none(&mut self, source: &Source) {
-        let is_found_later = !source.tls.handshake_certificates.is_empty();
-        if source.tls.automatic == Automatic::Off && !source.names.is_empty() && !is_found_later {
+        // Nothing is shown where handshakes are refused.
+        let needs_none =
+            !source.tls.handshake_certificates.is_empty() || source.tls.rejects_handshakes;
+        if source.tls.automatic == Automatic::Off && !source.names.is_empty() && !needs_none {
             let names = source
                 .names
                 .iter()

@@ -158,6 +158,11 @@ fn warnings() {
         Severity::Warning,
         "no certificate is configured for a.example",
     );
+    // Nothing is shown where handshakes are refused.
+    let refusing = Sites::new()
+        .with(&["a.example"], &[])
+        .where_tls(|tls, _| tls.rejects_handshakes = true);
+    assert!(said(&refusing).is_empty());
     let mut unordered = authority.leaf(Key::Ecdsa, &["a.example"]);
     unordered.chain += &Authority::new("B").pem();
     only(&site(&unordered), Severity::Warning, "out of order");
