@@ -3,7 +3,7 @@
 //! Called by: `init`, `text`.
 //! Caveat: a tree that is too large, or can't be read in part, counts as if it had one; rules that
 //! are not there cost little.
-//! Out of scope: what they say.
+//! Out of scope: rules other than access rules.
 
 use std::{
     collections::HashSet,
@@ -13,7 +13,7 @@ use std::{
 };
 
 const NAME: &str = ".htaccess";
-/// Entries that are looked at.
+/// Limit of entries that are read.
 const ENTRIES_MAX: usize = 500_000;
 
 /// Returns true if such a file lies in the folder or anywhere below it.

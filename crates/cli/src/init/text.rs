@@ -118,7 +118,7 @@ fn site(text: &mut String, answers: &Answers) {
     }
 }
 
-/// What `.htaccess` files close stays closed.
+/// Writes routes that keep closed the folders that `.htaccess` files close.
 fn close_folders(text: &mut String, root: &Path) {
     for folder in htaccess::closed_folders(root) {
         let Some(path) = folder.strip_prefix(root).ok().and_then(Path::to_str) else {
