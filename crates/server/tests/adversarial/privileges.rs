@@ -110,7 +110,7 @@ fn php_site(kind: &str, php: &str) -> String {
     )
 }
 
-/// What php-cgi of every user runs first, where root has written it.
+/// The script that php-cgi of every user runs first, where root has written it.
 fn roots_script() -> PathBuf {
     let starts = std::env::var_os("SAKER_STARTS").unwrap_or_else(|| "/run/saker-starts".into());
     Path::new(&starts).with_file_name("saker-php/saker-php-0-0.php")
