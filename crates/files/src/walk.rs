@@ -9,6 +9,7 @@
 use crate::{
     ChangeToken, Kind, LinkPolicy, Metadata, ResolveError, Watcher,
     change_token::Concern,
+    private,
     watch_table::{Interest, Watch},
 };
 use rustix::{
@@ -211,10 +212,15 @@ impl<'a> Walk<'a> {
         let metadata = Metadata::from(&stat);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
+                let is_below = self.root.identity.is_some();
                 let directory = Directory { fd, metadata };
                 self.tokens
                     .push(self.directory_token(&watch, entry_token, &name, &directory));
-                self.descend(directory)
+                // Links of a site's users: the server alone may read what is there.
+                match is_below && private::is_private(&stat) {
+                    true => Err(ResolveError::Denied),
+                    false => self.descend(directory),
+                }
             }
             FileType::Symlink => {
                 self.tokens.push(entry_token);

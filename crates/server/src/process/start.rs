@@ -181,6 +181,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         saker_net::program::start_commands_by(broker);
     }
     let (lock, predecessor, mut inherited) = lock_state(server)?;
+    keep_state_private(&lock)?;
     let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
@@ -405,6 +406,13 @@ fn report_watch_error(error: WatchError) {
             error_log::log(&message::WATCH_FAILED, format_args!("{error}"))
         }
     }
+}
+
+/// No link in a document root leads to keys and accounts.
+fn keep_state_private(lock: &Lock) -> Result<(), Refusal> {
+    let groups = saker_net::process::GUARD_GROUPS;
+    saker_files::keep_private(lock.directory(), groups)
+        .map_err(|error| format!("{}: {error}", lock.path().display()).into())
 }
 
 /// The lock of the state directory, and the server that had it.

@@ -296,7 +296,10 @@ fn ranges_of_missing_pages_are_parts() {
     assert_eq!((range.as_str(), result.as_str()), ("", "MISS"));
     match status {
         200 => assert_eq!(text, "answer 4"),
-        _ => assert!(status == 206 && text.contains("bytes 4-5/8"), "{status} {text}"),
+        _ => assert!(
+            status == 206 && text.contains("bytes 4-5/8"),
+            "{status} {text}"
+        ),
     }
 }
 
