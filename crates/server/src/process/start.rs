@@ -148,7 +148,6 @@ fn try_run(source: Source) -> Result<(), Failure> {
     {
         let _inside = runtime.enter();
         supervisor.begin_acme(prepared);
-        supervisor.begin_php();
         supervisor.begin_cluster();
     }
     saker_net::process::give_back_freed_memory();
@@ -178,6 +177,7 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
     broker.iter().for_each(log_programs::start_by);
     let (lock, predecessor, mut inherited) = lock_state(server)?;
+    saker_gateway::close_folder(&server.state_dir);
     let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
@@ -333,6 +333,8 @@ fn serve(
             std::mem::forget(Rc::clone(&supervisor));
             return Err(error);
         }
+        // Not before: its sockets take the place of the running server's.
+        supervisor.begin_php();
         supervisor.listen_all();
         saker_cli::apache::detach::let_go();
         supervisor.fill_pid_file();
