@@ -5,8 +5,12 @@
 
 use crate::operate::{self, PATIENCE};
 use saker_testkit::{Client, ServerProcess, TempDir};
-use std::os::unix::net::UnixListener;
-use std::{fs, net::SocketAddr, os::unix::fs::symlink, path::PathBuf};
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::{fs::symlink, net::UnixListener},
+    path::PathBuf,
+};
 
 const MODULES: &str = "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
      LoadModule dir_module modules/mod_dir.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule rewrite_module modules/mod_rewrite.so\n\
