@@ -10,7 +10,15 @@ use rustix::net::{
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Tuning};
 use saker_net::{Stream, socket_path::SocketPath};
 use saker_tls::ClientTls;
-use std::{future::poll_fn, io, net::SocketAddr, os::unix::net, path::Path, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    os::unix::net,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream, UnixStream},
@@ -21,6 +29,9 @@ use tokio::{
 const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// First and longest pause before a full queue is tried again.
 const PAUSE_MS: (u64, u64) = (1, 50);
+
+/// The state directory, as it was named and as it is.
+static CLOSED_FOLDER: OnceLock<[PathBuf; 2]> = OnceLock::new();
 
 /// Without a wait, where there is none: unix(7) knows no state between connected and not. `None`:
 /// it has to be waited for.
@@ -154,19 +165,43 @@ async fn unix(backend: &Backend, path: &Path) -> io::Result<Stream> {
     }
 }
 
-/// Refuses the sockets of the server's own PHP to rules that name one (`SetHandler proxy:unix:` in a
-/// `.htaccess` file, perhaps by a link): it would take any variable for a setting. This process
-/// listens at them (SO_PEERCRED, unix(7)), and speaks FastCGI and LSAPI nowhere else.
+/// Keeps backends out of this folder from now on, other than the server's own PHP.
+pub fn close_folder(folder: &Path) {
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.into());
+    let _ = CLOSED_FOLDER.set([folder.into(), real]);
+}
+
+/// Refuses the server's own sockets to rules that name one (`SetHandler proxy:unix:` in a
+/// `.htaccess` file, perhaps by a link): its PHP would take any variable for a setting. The kernel
+/// says where the socket was bound, whichever link led there (unix(7)); during an upgrade it may be
+/// another process that listens.
 fn permitted(backend: &Backend, stream: net::UnixStream) -> io::Result<net::UnixStream> {
-    if backend.is_own_php || !matches!(backend.protocol, Protocol::FastCgi | Protocol::Lsapi) {
+    if backend.is_own_php {
         return Ok(stream);
     }
-    match socket_peercred(&stream) {
-        Ok(peer) if peer.pid == rustix::process::getpid() => Err(io::Error::new(
+    let peer = stream.peer_addr()?;
+    let is_closed = peer.as_pathname().is_some_and(|path| {
+        // Long paths are bound by a descriptor (`SocketPath`), which does not say the folder.
+        let is_by_descriptor = path.starts_with("/proc/self/fd")
+            && path.file_name().is_some_and(|name| {
+                let name = name.as_encoded_bytes();
+                name.starts_with(b"php-") || name.starts_with(b"lsphp") || name == b"control.sock"
+            });
+        is_by_descriptor
+            || CLOSED_FOLDER
+                .get()
+                .is_some_and(|folders| folders.iter().any(|folder| path.starts_with(folder)))
+    });
+    let is_us = || {
+        matches!(backend.protocol, Protocol::FastCgi | Protocol::Lsapi)
+            && socket_peercred(&stream).is_ok_and(|peer| peer.pid == rustix::process::getpid())
+    };
+    match is_closed || is_us() {
+        true => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "it is the socket of PHP that the server runs itself",
+            "it is a socket of the server itself",
         )),
-        _ => Ok(stream),
+        false => Ok(stream),
     }
 }
 

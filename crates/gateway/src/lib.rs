@@ -67,6 +67,7 @@ mod variables;
 
 pub use authorize::ForwardAuth;
 pub use balancer::Choice;
+pub use connect::close_folder;
 pub use failure::Failure;
 pub use fetch::DocumentFetcher;
 pub use gateway::{Busy, Gateway};

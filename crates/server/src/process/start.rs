@@ -148,7 +148,6 @@ fn try_run(source: Source) -> Result<(), Failure> {
     {
         let _inside = runtime.enter();
         supervisor.begin_acme(prepared);
-        supervisor.begin_php();
         supervisor.begin_cluster();
     }
     saker_net::process::give_back_freed_memory();
@@ -181,7 +180,11 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         saker_net::program::start_commands_by(broker);
     }
     let (lock, predecessor, mut inherited) = lock_state(server)?;
+<<<<<<< HEAD
     keep_state_private(&lock)?;
+=======
+    saker_gateway::close_folder(&server.state_dir);
+>>>>>>> h30
     let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
@@ -337,6 +340,8 @@ fn serve(
             std::mem::forget(Rc::clone(&supervisor));
             return Err(error);
         }
+        // Not before: its sockets take the place of the running server's.
+        supervisor.begin_php();
         supervisor.listen_all();
         saker_cli::apache::detach::let_go();
         supervisor.fill_pid_file();

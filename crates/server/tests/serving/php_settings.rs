@@ -5,7 +5,12 @@
 
 use crate::operate::{self, PATIENCE};
 use saker_testkit::{Client, ServerProcess, TempDir};
-use std::{fs, net::SocketAddr, os::unix::fs::symlink, path::PathBuf};
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::{fs::symlink, net::UnixListener},
+    path::PathBuf,
+};
 
 const MODULES: &str = "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
      LoadModule dir_module modules/mod_dir.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule rewrite_module modules/mod_rewrite.so\n\
@@ -110,6 +115,10 @@ fn no_rule_leads_to_the_socket_of_the_servers_own_php() {
             })
             .collect();
         assert!(!sockets.is_empty(), "{kind}");
+        // Another process's, as a successor's is during an upgrade.
+        let next = dir.join(format!("state/{kind}-next.sock"));
+        let _next = UnixListener::bind(&next).unwrap();
+        let sockets: Vec<PathBuf> = sockets.into_iter().chain([next]).collect();
         for (at, socket) in sockets.iter().enumerate() {
             let link = dir.join(format!("{kind}{at}.sock"));
             symlink(socket, &link).unwrap();
