@@ -175,16 +175,9 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     let server = &read.model.server;
     // Before there are keys in memory, and while we are root.
     let (broker, process) = broker::start(read).map_err(Failure::Start)?.unzip();
-    broker.iter().for_each(log_programs::start_by);
-    for broker in broker.iter().cloned() {
-        saker_net::program::start_commands_by(broker);
-    }
+    start_programs_by(broker.as_ref());
     let (lock, predecessor, mut inherited) = lock_state(server)?;
-<<<<<<< HEAD
-    keep_state_private(&lock)?;
-=======
-    saker_gateway::close_folder(&server.state_dir);
->>>>>>> h30
+    keep_state_private(server, &lock)?;
     let console_sessions = inherited.as_mut().map(|inherited| inherited.console.take());
     let inherited_control = inherited.as_mut().and_then(Inherited::take_control);
     let inherited_pid_file = inherited.as_mut().and_then(|inherited| {
@@ -413,8 +406,16 @@ fn report_watch_error(error: WatchError) {
     }
 }
 
-/// No link in a document root leads to keys and accounts.
-fn keep_state_private(lock: &Lock) -> Result<(), Refusal> {
+/// The broker starts programs, where there is one: they have the rights of their users alone.
+fn start_programs_by(broker: Option<&Arc<BrokerClient>>) {
+    let Some(broker) = broker else { return };
+    log_programs::start_by(broker);
+    saker_net::program::start_commands_by(Arc::<BrokerClient>::clone(broker));
+}
+
+/// No link in a document root leads to keys and accounts, and no rule to sockets.
+fn keep_state_private(server: &model::Server, lock: &Lock) -> Result<(), Refusal> {
+    saker_gateway::close_folder(&server.state_dir);
     let groups = saker_net::process::GUARD_GROUPS;
     saker_files::keep_private(lock.directory(), groups)
         .map_err(|error| format!("{}: {error}", lock.path().display()).into())
