@@ -6,7 +6,7 @@
 
 use super::{configurations::completed, rows::Rows};
 use crate::{
-    debian_root::machine::{self, Machine, PATH, overlay, run},
+    debian_root::machine::{self, Machine, PATH, overlay},
     docs_blocks::Block,
     operate::{SAKER, wait_until},
 };
