@@ -213,7 +213,7 @@ mod tests {
         assert!(!is_roots_alone(&folder), "a link");
         fs::set_permissions(&*dir, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(!is_roots_alone(&dir.join("other")), "in a folder of all");
-        std::os::unix::fs::chown(&folder.with_file_name("other"), Some(33), None).unwrap();
+        std::os::unix::fs::chown(folder.with_file_name("other"), Some(33), None).unwrap();
         fs::set_permissions(&*dir, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(!is_roots_alone(&dir.join("other")), "another user's");
     }
