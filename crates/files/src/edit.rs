@@ -5,11 +5,11 @@
 //! following links, so a tree that changes meanwhile leads nowhere else.
 //! Out of scope: who may change what, and locks.
 
-use crate::{Kind, Metadata, metadata};
+use crate::{Kind, Metadata, metadata, private::is_private};
 use rustix::{
     fs::{
-        AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, statat,
-        unlinkat,
+        AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat,
+        statat, unlinkat,
     },
     io::Errno,
 };
@@ -60,15 +60,14 @@ pub fn stat_entry(directory: &File, name: &[u8]) -> io::Result<Option<EntryStat>
 /// Opens a directory in a directory, not following links.
 ///
 /// # Errors
-/// Those of opening it; also if it is no directory.
+/// Those of opening it; also if it is no directory; `PermissionDenied` if it is the server's own.
 pub fn enter_directory(directory: &File, name: &[u8]) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(openat(
-        directory,
-        checked(name)?,
-        flags,
-        Mode::empty(),
-    )?))
+    let entered = openat(directory, checked(name)?, flags, Mode::empty())?;
+    match is_private(&fstat(&entered)?) {
+        true => Err(io::ErrorKind::PermissionDenied.into()),
+        false => Ok(File::from(entered)),
+    }
 }
 
 /// Opens the directory above a directory as a path.
@@ -126,7 +125,7 @@ pub fn set_directory_mode(parent: &File, name: &[u8], file_mode: u32) -> io::Res
 /// Those of looking at and changing them.
 pub fn copy_directory_mode(from: &File, parent: &File, name: &[u8]) -> io::Result<()> {
     let directory = enter_directory(parent, name)?;
-    let mode = rustix::fs::fstat(from)?.st_mode & 0o777;
+    let mode = fstat(from)?.st_mode & 0o777;
     Ok(fchmod(&directory, Mode::from(mode))?)
 }
 

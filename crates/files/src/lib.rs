@@ -37,7 +37,7 @@ pub use change_token::{ChangeToken, Lease};
 pub use content::{is_settled, read_consistent};
 pub use directory::{Entry, EntryChoice, Listing, read_directory};
 pub use metadata::{Kind, Metadata, metadata};
-pub use open::{open_entry, open_regular, read_regular};
+pub use open::{open_entry, open_public, open_regular, read_regular};
 pub use private::keep_private;
 pub use resolve::{Resolved, resolve};
 pub use resolve_error::{LinkPolicy, ResolveError};

@@ -8,7 +8,7 @@
 //! Caveat: `open_regular` follows links in its path; use `resolve` where a link policy applies.
 //! Out of scope: directories, which `resolve` opens as paths and `read_directory` reads.
 
-use crate::{Kind, Metadata, metadata};
+use crate::{Kind, Metadata, metadata, private::is_below_private};
 use rustix::{
     fs::{CWD, Mode, OFlags, fstat, openat},
     io::Errno,
@@ -78,6 +78,18 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
         Ok((file, metadata))
     } else {
         Err(Errno::STALE.into())
+    }
+}
+
+/// As [`open_regular`], for paths that tenants name: nothing that is the server's alone.
+///
+/// # Errors
+/// As [`open_regular`]; `PermissionDenied` below a private directory.
+pub fn open_public(path: &Path) -> io::Result<(File, Metadata)> {
+    let opened = open_regular(path)?;
+    match is_below_private(&opened.0) {
+        true => Err(io::ErrorKind::PermissionDenied.into()),
+        false => Ok(opened),
     }
 }
 

@@ -212,12 +212,12 @@ impl<'a> Walk<'a> {
         let metadata = Metadata::from(&stat);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                let is_below = self.root.identity.is_some();
                 let directory = Directory { fd, metadata };
                 self.tokens
                     .push(self.directory_token(&watch, entry_token, &name, &directory));
-                // Links of a site's users: the server alone may read what is there.
-                match is_below && private::is_private(&stat) {
+                // The server alone may read what is there. The root's own path, too, has links of
+                // users, who own the folder that it is in.
+                match private::is_private(&stat) {
                     true => Err(ResolveError::Denied),
                     false => self.descend(directory),
                 }

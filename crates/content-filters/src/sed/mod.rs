@@ -260,7 +260,7 @@ impl Editor {
 
     /// Reads a file; one that can't be read counts as empty.
     fn read(&mut self, path: &std::path::Path) {
-        if let Ok((file, _)) = saker_files::open_regular(path) {
+        if let Ok((file, _)) = saker_files::open_public(path) {
             let _ = file.take(READ_BYTES_MAX).read_to_end(&mut self.behind);
         }
     }
