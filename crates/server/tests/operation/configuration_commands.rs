@@ -151,7 +151,11 @@ fn the_expanded_configuration_answers_the_same() {
     let steps = |file: &str, url: &str| {
         let words = format!("explain {url} -c DIR/{file}");
         let text = stdout(&saker(arguments(&dir, &words)));
-        let without_origin = |line: &str| line.split("  [").next().unwrap().to_owned();
+        // An ETag is weak until its file is a second old.
+        let without_origin = |line: &str| {
+            let line = line.split("  [").next().unwrap();
+            line.replace("W/\"", "\"")
+        };
         text.lines().map(without_origin).collect::<Vec<_>>()
     };
     for url in ["/wp-content/a.css", "/wp-content/uploads/x.php", "/a/b"] {
