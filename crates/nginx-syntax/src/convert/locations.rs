@@ -5,53 +5,29 @@
 //! the other prefixes, longest first. A final prefix around another one has no such place, and denies.
 
 use super::{
+    media_types::MediaTypes,
+    real_ip::{is_real_ip, judges_addresses},
     reported::{answers, closed, closes, is_implied, left_out},
+    rewrites::{self, ALL, Effect, place_of_rule},
+    route::Route,
     settings::{Outer, Settings, is_route_setting},
     text::{list_line, quoted, template},
+    upstream::{Place, Upstream, is_setter, setter_of},
 };
 use crate::{Report, tree::Directive};
 use std::fmt::Write as _;
 
-/// Parameters that programs get without being told.
-const STANDARD_PARAMETERS: &[&str] = &[
-    "CONTENT_LENGTH",
-    "CONTENT_TYPE",
-    "DOCUMENT_ROOT",
-    "DOCUMENT_URI",
-    "GATEWAY_INTERFACE",
-    "HTTPS",
-    "PATH_INFO",
-    "QUERY_STRING",
-    "REDIRECT_STATUS",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "REMOTE_USER",
-    "REQUEST_METHOD",
-    "REQUEST_SCHEME",
-    "REQUEST_URI",
-    "SCRIPT_FILENAME",
-    "SCRIPT_NAME",
-    "SERVER_ADDR",
-    "SERVER_NAME",
-    "SERVER_PORT",
-    "SERVER_PROTOCOL",
-    "SERVER_SOFTWARE",
-];
-/// Fields that upstreams get without being told.
-const STANDARD_FIELDS: &[&str] = &[
-    "connection",
-    "upgrade",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-];
-
 const INDEX_BEHIND_EXACT: &str = "the index file of a `= …/` location is under the rules of its own \
     location, which is not converted: the result denies it";
+const MAY_REPEAT: &str = "this rule is applied again if it matches its own result, and answered with 500 after ten times";
+/// nginx's default is a folder of its package.
+const DEFAULT_ROOT: &str = "/usr/share/nginx/html";
 
 /// The routes of a server.
 pub struct Locations<'t> {
     name: Option<&'t str>,
+    /// Settings of the server.
+    settings: Vec<&'t Directive>,
     default_type: String,
     outer: Outer,
     routes: Vec<(u8, usize, String)>,
@@ -61,28 +37,8 @@ pub struct Locations<'t> {
     guarded: Vec<&'t Directive>,
     /// Neither are those that say nothing of it.
     guards_rest: bool,
-}
-
-/// A route in the making.
-#[derive(Default)]
-struct Route {
-    keys: String,
-    tables: String,
-    /// The upstream gets the client's host.
-    keeps_host: bool,
-    fields: Vec<String>,
-    environment: Vec<String>,
-    is_proxied: bool,
-    is_closed: bool,
-    /// Something answers all requests.
-    answers: bool,
-}
-
-impl Route {
-    /// Returns true if nothing is left for index files.
-    fn says_all(&self) -> bool {
-        self.answers || self.is_closed || self.keys.contains("try_files = ")
-    }
+    /// Some locations are for no client.
+    has_internal: bool,
 }
 
 impl<'t> Locations<'t> {
@@ -95,7 +51,9 @@ impl<'t> Locations<'t> {
             .map_or("text/plain", |known| known.argument(0));
         Locations {
             name: name.filter(|name| *name != "*"),
+            settings: settings.to_vec(),
             default_type: default_type.to_owned(),
+            has_internal: false,
             outer: Outer::of(settings),
             routes: Vec::new(),
             answers_all: false,
@@ -116,14 +74,17 @@ impl<'t> Locations<'t> {
         self.guarded = locations
             .filter(|known| known.inside().iter().any(guards))
             .collect();
+        let is_internal = |known: &Directive| known.name() == "internal";
+        self.has_internal = (all.iter()).any(|known| known.inside().iter().any(is_internal));
         for directive in all {
             match directive.name() {
                 "return" => {
-                    let mut route = Route::default();
+                    let mut route = self.route(&[]);
                     self.returns(directive, &mut route, report);
                     self.push(0, 0, "path = \"*\"\n", route);
                 }
                 "location" => self.location(directive, &finals, report),
+                "rewrite" => self.rewrite_of_server(directive, report),
                 _ => {}
             }
         }
@@ -161,20 +122,26 @@ impl<'t> Locations<'t> {
                 ..Route::default()
             };
         }
-        self.answers_all |= route.answers && path == "path = \"*\"\n";
-        if route.is_proxied && !route.keeps_host {
+        self.answers_all |= route.answers && path == ALL;
+        if route.is_proxied && !(route.keeps_host || route.upstream.keeps_host) {
             route.keys.push_str("preserve_host = false\n");
         }
-        for (key, all) in [
-            ("upstream_headers", &route.fields),
-            ("environment", &route.environment),
-        ] {
-            if !all.is_empty() {
-                let _ = writeln!(route.keys, "{key} = {{ {} }}", all.join(", "));
-            }
-        }
-        let text = format!("{path}{}{}", route.keys, route.tables);
+        let upstream = route.upstream.lines();
+        let text = format!(
+            "{path}{}{upstream}{}{}",
+            route.keys, route.shared, route.tables
+        );
         self.routes.push((class, length, text));
+    }
+
+    /// An empty route for some directives.
+    fn route(&self, own: &[Directive]) -> Route {
+        let default_type = own.iter().rfind(|known| known.name() == "default_type");
+        let default_type = default_type.map_or(&*self.default_type, |known| known.argument(0));
+        Route {
+            default_type: default_type.to_owned(),
+            ..Route::default()
+        }
     }
 
     fn location(&mut self, block: &Directive, finals: &[&str], report: &mut Report) {
@@ -182,7 +149,7 @@ impl<'t> Locations<'t> {
             2 => (block.argument(0), block.argument(1)),
             _ => ("", block.argument(0)),
         };
-        let mut route = Route::default();
+        let mut route = self.route(block.inside());
         let hides = kind.is_empty() && finals.iter().any(|outer| name.starts_with(outer));
         if hides {
             let message = "a prefix inside of a `^~` prefix is not converted: the result denies it";
@@ -199,12 +166,7 @@ impl<'t> Locations<'t> {
             report.error(block, INDEX_BEHIND_EXACT, None);
             route.is_closed = true;
         }
-        let all: Vec<&Directive> = block.inside().iter().collect();
-        let mut shared = Settings::inside(&self.outer);
-        shared.read(&all, self.name, report);
-        route.keys.push_str(&shared.inline());
-        route.tables.push_str(&shared.tables("site.route"));
-        route.is_closed |= shared.is_closed;
+        self.settings_of(block, &mut route, report);
         // A shorter route of the same kind comes later, and one for a part of `^~` first.
         let (class, path) = match kind {
             "=" => (1, exact(name)),
@@ -218,7 +180,135 @@ impl<'t> Locations<'t> {
             _ => (4, prefix(name)),
         };
         let length = if class == 3 { 0 } else { name.len() };
+        if !route.is_closed && self.rewrites(block, (class, length, &path), &route, report) {
+            return;
+        }
+        if route.is_folder && !route.is_closed {
+            let folder = format!("path = {}\n", quoted(&format!("{name}/*")));
+            self.push(class, length + 1, &folder, route);
+            route = Route::closed();
+        }
         self.push(class, length, &path, route);
+    }
+
+    /// Reads the settings of a location beside its action.
+    fn settings_of(&self, block: &Directive, route: &mut Route, report: &mut Report) {
+        let all: Vec<&Directive> = block.inside().iter().collect();
+        self.upstream(&all, route, report);
+        // saker.toml has one list of proxies for all.
+        if let Some(first) = all.iter().find(|known| is_real_ip(known.name())) {
+            let is_judging = judges_addresses(&self.settings, block);
+            route.is_closed |= is_judging;
+            match is_judging {
+                true => closed(first, report),
+                false => left_out(first, report),
+            }
+        }
+        let mut shared = Settings::inside(&self.outer);
+        shared.read(&all, self.name, report);
+        // Applications name the types of their answers.
+        let types = MediaTypes::of_location(&all, &self.settings);
+        if let Some(types) = types.filter(|_| !route.answers) {
+            route.shared.push_str(&types.keys);
+            types.whole.iter().for_each(|kind| shared.set_type(kind));
+        }
+        route.shared.push_str(&shared.inline());
+        route.tables.push_str(&shared.tables("site.route"));
+        route.is_closed |= shared.is_closed;
+    }
+
+    /// Reads fields and variables of the upstream: those of the location, or else of its server.
+    fn upstream(&self, own: &[&Directive], route: &mut Route, report: &mut Report) {
+        let mut passes = own.iter().map(|known| known.name());
+        let Some(pass) = passes.find(|name| scheme_of_pass(name).is_some()) else {
+            return;
+        };
+        let named = |name: &'static str| {
+            let is_it = move |known: &&&Directive| known.name() == name;
+            let inner: Vec<&Directive> = own.iter().filter(is_it).copied().collect();
+            match inner.is_empty() {
+                true => self.settings.iter().filter(is_it).copied().collect(),
+                false => inner,
+            }
+        };
+        let has = |name: &&str| own.iter().any(|known| known.name() == *name);
+        let root = named("root");
+        let root = root.last().map_or(DEFAULT_ROOT, |known| known.argument(0));
+        let place = Place {
+            server_name: self.name,
+            root: Some(root).filter(|root| !root.contains('$') && !has(&"alias")),
+            takes_root: !["root", "alias", "try_files", "index"].iter().any(has),
+        };
+        route.upstream = Upstream::of(&named(setter_of(pass)), &place, report);
+        route.is_closed |= route.upstream.is_closed;
+    }
+
+    /// Adds the routes of a location's `rewrite` directives, in front of its own. Returns true if
+    /// nothing is left for that.
+    fn rewrites(
+        &mut self,
+        block: &Directive,
+        (class, length, path): (u8, usize, &str),
+        base: &Route,
+        report: &mut Report,
+    ) -> bool {
+        for (at, directive) in block.inside().iter().enumerate() {
+            match directive.name() {
+                "return" | "break" => return false,
+                "rewrite" => {}
+                _ => continue,
+            }
+            let mut behind = block.inside().iter().skip(at + 1).map(Directive::name);
+            let is_overtaken = match self.has_internal {
+                true => behind.any(|name| matches!(name, "rewrite" | "return")),
+                false => behind.any(|name| name == "return"),
+            };
+            let rule = rewrites::rule(directive, self.name);
+            let is_whole = rule.as_ref().is_some_and(|rule| rule.is_whole);
+            let is_break = directive.argument(2) == "break";
+            let found = rule.and_then(|rule| base.after(rule.effect, is_overtaken, directive));
+            // Without an upstream, a file of an internal location would be another one.
+            let is_elsewhere = |route: &Route| is_break && !route.answers;
+            let found = found.filter(|(route, _)| !is_elsewhere(route) || !self.has_internal);
+            let (route, once) = found.unwrap_or_else(|| {
+                closed(directive, report);
+                (Route::closed(), String::new())
+            });
+            if is_elsewhere(&route) && !route.is_closed && rewrites::may_repeat(directive) {
+                report.warn(directive, MAY_REPEAT, None);
+            }
+            let place = place_of_rule(directive, path, is_whole, &once);
+            self.push(class, length, &place, route);
+            if is_whole && once.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A `rewrite` of the server, which is in front of all locations.
+    fn rewrite_of_server(&mut self, directive: &Directive, report: &mut Report) {
+        let Some(rule) = rewrites::rule(directive, self.name) else {
+            closed(directive, report);
+            let place = place_of_rule(directive, ALL, false, "");
+            return self.push(0, 0, &place, Route::closed());
+        };
+        let (keys, once, answers) = match rule.effect {
+            Effect::Redirect(lines) => (lines, String::new(), true),
+            Effect::Path { line, .. } => {
+                if rewrites::may_repeat(directive) {
+                    report.warn(directive, MAY_REPEAT, None);
+                }
+                (line, rewrites::applied_once(directive), false)
+            }
+        };
+        let route = Route {
+            keys,
+            answers,
+            ..Route::default()
+        };
+        let place = place_of_rule(directive, ALL, rule.is_whole, &once);
+        self.push(0, 0, &place, route);
     }
 
     /// Returns true if nginx may look for the index file of this location in another one, which is
@@ -243,25 +333,14 @@ impl<'t> Locations<'t> {
             "proxy_pass" | "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "grpc_pass" => {
                 pass(directive, place, route, report);
             }
-            "proxy_set_header" | "grpc_set_header" => self.field(directive, route, report),
-            "fastcgi_param" | "uwsgi_param" | "scgi_param"
-                if STANDARD_PARAMETERS.contains(&text) => {}
-            "fastcgi_param" | "uwsgi_param" | "scgi_param" => {
-                match template(directive.argument(1), self.name) {
-                    Some(value) => {
-                        let line = format!("{} = {}", quoted(text), quoted(&value));
-                        route.environment.push(line);
-                    }
-                    None => left_out(directive, report),
-                }
-            }
+            // Read together, or with those of the server.
+            name if is_setter(name) || is_real_ip(name) => {}
+            "types" | "default_type" | "rewrite" | "break" => {}
             "fastcgi_index" | "fastcgi_split_path_info" => {}
             "root" => {
                 let _ = writeln!(route.keys, "root = {}", quoted(text));
             }
-            "alias" if place.0.is_empty() && place.1.ends_with('/') => {
-                let _ = writeln!(route.keys, "alias = {}", quoted(text.trim_end_matches('/')));
-            }
+            "alias" => alias(directive, place, route, report),
             "index" => {
                 let _ = write!(route.keys, "{}", list_line("index", directive.texts()));
             }
@@ -284,24 +363,6 @@ impl<'t> Locations<'t> {
             }
             _ if is_implied(directive) => {}
             _ => left_out(directive, report),
-        }
-    }
-
-    fn field(&mut self, directive: &Directive, route: &mut Route, report: &mut Report) {
-        let (name, value) = (directive.argument(0), directive.argument(1));
-        let lower = name.to_ascii_lowercase();
-        if lower == "host" && matches!(value, "$host" | "$http_host") {
-            route.keeps_host = true;
-            return;
-        }
-        if STANDARD_FIELDS.contains(&lower.as_str()) {
-            return;
-        }
-        match template(value, self.name).filter(|_| lower != "host") {
-            Some(value) => route
-                .fields
-                .push(format!("{} = {}", quoted(name), quoted(&value))),
-            None => left_out(directive, report),
         }
     }
 
@@ -331,11 +392,11 @@ impl<'t> Locations<'t> {
                     route.keys,
                     "respond = {}\nstatus = {status}\ntype = {}",
                     quoted(&body),
-                    quoted(&self.default_type)
+                    quoted(&route.default_type)
                 );
             }
             Some(body) => {
-                let kind = quoted(&self.default_type);
+                let kind = quoted(&route.default_type);
                 let _ = writeln!(route.keys, "respond = {}\ntype = {kind}", quoted(&body));
             }
             None => {
@@ -380,7 +441,7 @@ fn escaped(text: &str) -> String {
 /// The pattern of a prefix.
 fn prefix(name: &str) -> String {
     match name {
-        "/" => "path = \"*\"\n".to_owned(),
+        "/" => ALL.to_owned(),
         _ if name.contains('*') => {
             format!("path_regex = {}\n", quoted(&format!("^{}", escaped(name))))
         }
@@ -436,18 +497,15 @@ fn pass(directive: &Directive, (kind, name): (&str, &str), route: &mut Route, re
             let (scheme, rest) = url.split_once("://").unwrap_or((default, url));
             match rest.split_once('/') {
                 _ if rest.starts_with("unix:") => return fail(),
-                Some((_, path)) => {
+                Some((host, path)) => {
+                    route.bare_target = Some(target_of_host(scheme, host));
                     let is_whole = kind.is_empty() && name.ends_with('/');
                     if !is_whole || !(path.is_empty() || path.ends_with('/')) {
                         return fail();
                     }
                     url.to_owned()
                 }
-                // A group's name, or an address.
-                None if rest.contains([':', '.']) || rest == "localhost" => {
-                    format!("{scheme}://{rest}")
-                }
-                None => rest.to_owned(),
+                None => target_of_host(scheme, rest),
             }
         }
     };
@@ -456,6 +514,50 @@ fn pass(directive: &Directive, (kind, name): (&str, &str), route: &mut Route, re
     route.keeps_host |= kind_of_pass == "grpc";
     route.answers = true;
     let _ = writeln!(route.keys, "proxy = {}", quoted(&target));
+}
+
+/// A group's name, or an address.
+fn target_of_host(scheme: &str, host: &str) -> String {
+    match host.contains([':', '.']) || host == "localhost" {
+        true => format!("{scheme}://{host}"),
+        false => host.to_owned(),
+    }
+}
+
+/// Another folder for a name, or another file. Saker's `alias` is for whole names of folders.
+fn alias(
+    directive: &Directive,
+    (kind, name): (&str, &str),
+    route: &mut Route,
+    report: &mut Report,
+) {
+    let text = directive.argument(0);
+    let folder = text.trim_end_matches('/');
+    let (is_exact, is_prefix) = (kind == "=", matches!(kind, "" | "^~"));
+    let key = match (name.ends_with('/'), text.ends_with('/')) {
+        _ if text.contains('$') || name.contains('*') || folder.is_empty() => None,
+        (true, true) if is_prefix && name == "/" => Some("root"),
+        (true, true) if is_prefix => Some("alias"),
+        (false, false) if is_exact => Some("alias"),
+        (false, _) if is_prefix => {
+            let message = format!(
+                "`alias` is converted for `{name}/`: other names that begin with `{name}` are denied"
+            );
+            report.warn(directive, message, None);
+            route.is_folder = true;
+            Some("alias")
+        }
+        _ => None,
+    };
+    match key {
+        Some(key) => {
+            let _ = writeln!(route.keys, "{key} = {}", quoted(folder));
+        }
+        None => {
+            route.is_closed = true;
+            closed(directive, report);
+        }
+    }
 }
 
 fn try_files(directive: &Directive, route: &mut Route, report: &mut Report) {

@@ -7,12 +7,17 @@
 //! Out of scope: running nginx's configuration as it is, which needs no conversion.
 
 mod locations;
+mod media_types;
 mod members;
+mod real_ip;
 mod reported;
+mod rewrites;
+mod route;
 mod servers;
 mod settings;
 mod streams;
 mod text;
+mod upstream;
 
 use crate::{Files, Report, read, tree::Directive};
 use locations::scheme_of_pass;

@@ -11,7 +11,13 @@ pub fn is_implied(directive: &Directive) -> bool {
     matches!(
         (directive.name(), directive.argument(0)),
         ("satisfy", "all") | ("auth_request" | "auth_jwt" | "ssl_reject_handshake", "off")
-    ) || is_implied_name(directive.name())
+    ) || is_of_fields(directive.name()) && directive.argument(0) == "on"
+        || is_implied_name(directive.name())
+}
+
+/// Directives that say whether upstreams get the fields of clients.
+fn is_of_fields(name: &str) -> bool {
+    name.ends_with("_pass_request_headers")
 }
 
 /// The same for settings by name alone.
@@ -21,7 +27,6 @@ pub fn is_implied_name(name: &str) -> bool {
         "sendfile"
             | "tcp_nopush"
             | "tcp_nodelay"
-            | "types"
             | "types_hash_max_size"
             | "server_names_hash_bucket_size"
             | "server_names_hash_max_size"
@@ -50,7 +55,6 @@ pub fn is_implied_name(name: &str) -> bool {
             | "ssl_session_timeout"
             | "ssl_session_tickets"
             | "ssl_dhparam"
-            | "default_type"
     )
 }
 
@@ -58,10 +62,20 @@ pub fn is_implied_name(name: &str) -> bool {
 pub fn left_out(directive: &Directive, report: &mut Report) {
     let message = format!("`{}` is not converted", directive.name());
     let help = "see docs/coming-from-nginx.md, or run the configuration with `saker run --nginx`";
-    report.warn(directive, message, Some(help.to_owned()));
+    warn_once(directive, message, Some(help), report);
 }
 
-/// Returns true for directives that refuse requests and have no counterpart here.
+/// Warns of a directive. Settings of a server are read for each of its locations.
+pub fn warn_once(directive: &Directive, message: String, help: Option<&str>, report: &mut Report) {
+    let origin = directive.origin();
+    let mut known = report.diagnostics.iter();
+    if !known.any(|known| known.message == message && known.origin == origin) {
+        report.warn(directive, message, help.map(str::to_owned));
+    }
+}
+
+/// Returns true for directives that refuse requests, or keep fields of clients from applications, and
+/// have no counterpart here.
 pub fn closes(directive: &Directive) -> bool {
     let is_closing = matches!(
         directive.name(),
@@ -76,7 +90,7 @@ pub fn closes(directive: &Directive) -> bool {
             | "ssl_crl"
             | "ssl_reject_handshake"
     );
-    is_closing && !is_implied(directive)
+    (is_closing || is_of_fields(directive.name())) && !is_implied(directive)
 }
 
 /// Returns true for handlers of locations that have no counterpart here: without them, files would

@@ -5,9 +5,12 @@
 
 use super::{
     locations::Locations,
-    reported::{answers, closed, closes, is_implied, left_out},
+    media_types::MediaTypes,
+    real_ip::{self, RealIp, is_real_ip, judges_addresses},
+    reported::{answers, closed, closes, is_implied, left_out, warn_once},
     settings::{Settings, is_route_setting},
     text::{list_line, quoted},
+    upstream::is_setter,
 };
 use crate::{Report, tree::Directive};
 use std::{collections::HashMap, fmt::Write as _};
@@ -27,7 +30,6 @@ const INHERITED: &[&str] = &[
     "auth_basic_user_file",
     "access_log",
     "charset",
-    "default_type",
     "ssl_certificate",
     "ssl_certificate_key",
     "ssl_client_certificate",
@@ -36,7 +38,13 @@ const INHERITED: &[&str] = &[
 
 /// Returns true for settings of `http` that servers take over: what closes something is one.
 pub fn is_inherited(directive: &Directive) -> bool {
-    INHERITED.contains(&directive.name()) || closes(directive)
+    let name = directive.name();
+    INHERITED.contains(&name) || is_of_others(name) || closes(directive)
+}
+
+/// Settings that are read elsewhere: for media types, for all servers, or for locations.
+fn is_of_others(name: &str) -> bool {
+    is_setter(name) || is_real_ip(name) || matches!(name, "types" | "default_type")
 }
 
 /// State of converting servers.
@@ -48,21 +56,30 @@ pub struct Servers<'t> {
     defaults: HashMap<String, usize>,
     /// Servers so far.
     count: usize,
+    /// Proxies that all servers believe.
+    real_ip: Option<RealIp>,
 }
 
 impl<'t> Servers<'t> {
     pub fn new(outer: &[&'t Directive]) -> Servers<'t> {
-        Servers {
+        let mut servers = Servers {
             outer: outer.to_vec(),
             addresses: Vec::new(),
             defaults: defaults(outer),
             count: 0,
-        }
+            real_ip: None,
+        };
+        let blocks = outer.iter().filter(|known| known.name() == "server");
+        let all: Vec<(Vec<&Directive>, &Directive)> = blocks
+            .map(|block| (servers.with_inherited(block.inside()), *block))
+            .collect();
+        servers.real_ip = real_ip::shared(&all);
+        servers
     }
 
-    /// The listeners of all servers.
+    /// The listeners of all servers, behind what holds for all.
     pub fn listeners(&self) -> String {
-        let mut toml = String::new();
+        let mut toml = self.real_ip.as_ref().map(RealIp::toml).unwrap_or_default();
         for (address, is_tls) in &self.addresses {
             let _ = writeln!(toml, "[[listener]]\naddress = {}", quoted(address));
             if *is_tls {
@@ -101,7 +118,8 @@ impl<'t> Servers<'t> {
         converted.read(&settings, hosts.first().copied(), report);
         let mut locations = Locations::new(&settings, hosts.first().copied());
         locations.read(block.inside(), report);
-        if converted.is_closed {
+        let is_unknown = self.is_of_unknown_proxies(&settings, block, report);
+        if converted.is_closed || is_unknown {
             locations.close();
         }
         if !converted.has_root && !locations.answers_all() {
@@ -112,6 +130,35 @@ impl<'t> Servers<'t> {
         toml.push_str(&converted.tables);
         toml.push_str(&locations.toml());
         toml.push('\n');
+    }
+
+    /// Reports proxies of a server that cannot be said; returns true if it judges clients by what
+    /// they say.
+    fn is_of_unknown_proxies(
+        &self,
+        settings: &[&Directive],
+        block: &Directive,
+        report: &mut Report,
+    ) -> bool {
+        let mut all = settings.iter();
+        let Some(first) = all.find(|known| known.name() == "set_real_ip_from") else {
+            return false;
+        };
+        if let Some(real_ip) = &self.real_ip {
+            if real_ip.differs() {
+                let message = "all trusted proxies at the end of X-Forwarded-For are passed over, \
+                               as with `real_ip_recursive on`";
+                let help = "name only addresses of proxies in `trusted_proxies`";
+                warn_once(first, message.to_owned(), Some(help), report);
+            }
+            return false;
+        }
+        let is_judging = judges_addresses(settings, block);
+        match is_judging {
+            true => closed(first, report),
+            false => left_out(first, report),
+        }
+        is_judging
     }
 
     /// The addresses of a server; `None`: it has some, and none of them can be said. Then it is left
@@ -273,7 +320,8 @@ impl Site {
         let mut charset = "off";
         for directive in settings {
             match directive.name() {
-                "listen" | "server_name" | "location" | "return" => {}
+                "listen" | "server_name" | "location" | "return" | "rewrite" => {}
+                name if is_of_others(name) => {}
                 "ssl_certificate" => {
                     let _ = writeln!(tls, "certificate = {}", quoted(directive.argument(0)));
                 }
@@ -316,6 +364,7 @@ impl Site {
                 _ => left_out(directive, report),
             }
         }
+        self.keys.push_str(&MediaTypes::of_server(settings).keys);
         let charset = if charset == "off" { "" } else { charset };
         let _ = writeln!(self.keys, "charset = {}", quoted(charset));
         let mut shared = Settings::default();

@@ -124,6 +124,12 @@ impl Settings {
         }
     }
 
+    /// Sets the type of all files.
+    pub fn set_type(&mut self, kind: &str) {
+        self.headers
+            .push(format!("Content-Type = {}", quoted(kind)));
+    }
+
     fn access(&mut self, rules: &[&Directive], report: &mut Report) {
         let Some(last) = rules.last() else {
             return;

@@ -21,6 +21,7 @@ mod nginx_chains;
 mod nginx_clients;
 mod nginx_commands;
 mod nginx_convert;
+mod nginx_convert_rules;
 mod nginx_cookies;
 mod nginx_core;
 mod nginx_edges;

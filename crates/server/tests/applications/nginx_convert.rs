@@ -83,24 +83,24 @@ http {
 }
 ";
 
-fn saker(arguments: &[&str]) -> Output {
+pub fn saker(arguments: &[&str]) -> Output {
     Command::new(operate::SAKER)
         .args(arguments)
         .output()
         .unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-struct Site {
-    dir: TempDir,
-    words: Words,
+pub struct Site {
+    pub dir: TempDir,
+    pub words: Words,
 }
 
 impl Site {
-    fn new(name: &str) -> Site {
+    pub fn new(name: &str) -> Site {
         let dir = TempDir::new(name).unwrap();
         for (name, text) in [
             ("www/index.html", "home\n"),
@@ -123,12 +123,12 @@ impl Site {
     }
 
     /// Writes a configuration of nginx, and converts it.
-    fn convert(&self, text: &str) -> Output {
+    pub fn convert(&self, text: &str) -> Output {
         let file = self.dir.write("nginx.conf", self.words.fill(text)).unwrap();
         saker(&["convert", "--nginx", file.to_str().unwrap()])
     }
 
-    fn start(&self, arguments: &[&str], address: SocketAddr) -> ServerProcess {
+    pub fn start(&self, arguments: &[&str], address: SocketAddr) -> ServerProcess {
         let mut command = Command::new(operate::SAKER);
         command.args(["run", "--workers", "1"]).args(arguments);
         let state = self.dir.join(format!("state-{}", address.port()));
