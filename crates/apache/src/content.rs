@@ -158,7 +158,8 @@ fn program(
     let filename = peek(exchange)
         .map(|state| state.filename.clone())
         .unwrap_or_default();
-    let registered = php::Registered::of(host, &rules.apache.environment.modules);
+    let registered =
+        php::Registered::of(host.is_native, &rules.apache.environment.modules, &handler);
     if let Some(asked) = php::asked(&handler, &filename, registered) {
         return Some(php::answer(rules, exchange, host, local, asked));
     }

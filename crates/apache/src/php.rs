@@ -33,7 +33,7 @@ pub enum Asked<'h> {
 /// The origin of handlers of PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
-    /// A module of Apache's configuration has them.
+    /// A module of Apache's configuration has this one.
     ByModule,
     /// None has: Apache sends such files as they are.
     Nowhere,
@@ -42,13 +42,26 @@ pub enum Registered {
 }
 
 impl Registered {
-    /// Modules that have handlers of PHP.
-    const MODULES: [&str; 3] = ["php_module", "lsapi_module", "suphp_module"];
+    /// Modules of panels, whose handlers have names of all kinds.
+    const OF_PANELS: [&str; 2] = ["lsapi_module", "suphp_module"];
+    /// Handlers of mod_php, of all its versions.
+    const OF_MOD_PHP: [&str; 4] = [
+        "application/x-httpd-php",
+        "php-script",
+        "php5-script",
+        "php7-script",
+    ];
 
-    pub fn of(host: &Host, modules: &LoadedModules) -> Registered {
-        match host.is_native {
-            true => Registered::Natively,
-            false if modules.has_any(&Self::MODULES) => Registered::ByModule,
+    pub fn of(is_native: bool, modules: &LoadedModules, handler: &str) -> Registered {
+        if is_native {
+            return Registered::Natively;
+        }
+        let is_mod_phps = || {
+            let mut own = Self::OF_MOD_PHP.iter();
+            own.any(|own| own.eq_ignore_ascii_case(handler)) && modules.has_any(&["php_module"])
+        };
+        match modules.has_any(&Self::OF_PANELS) || is_mod_phps() {
+            true => Registered::ByModule,
             false => Registered::Nowhere,
         }
     }
@@ -350,6 +363,27 @@ mod tests {
             asked("fcgid-script", b"/a/b.fcgi", Registered::ByModule),
             None
         );
+    }
+
+    #[test]
+    fn modules_have_their_own_handlers() {
+        use Registered::{ByModule, Natively, Nowhere};
+        let with = |name: &str| {
+            let mut modules = LoadedModules::default();
+            modules.load(name.as_bytes());
+            modules
+        };
+        for (module, handler, expected) in [
+            ("php_module", "application/x-httpd-php", ByModule),
+            ("php7_module", "php7-script", ByModule),
+            ("php_module", "application/x-httpd-ea-php81", Nowhere),
+            ("lsapi_module", "application/x-httpd-ea-php81", ByModule),
+            ("rewrite_module", "application/x-httpd-php", Nowhere),
+        ] {
+            let registered = Registered::of(false, &with(module), handler);
+            assert_eq!(registered, expected, "{module} {handler}");
+        }
+        assert_eq!(Registered::of(true, &with("php_module"), "x"), Natively);
     }
 
     #[test]

@@ -45,8 +45,10 @@ pub(crate) fn is_private(stat: &Stat) -> bool {
     let Some(private) = PRIVATE.get() else {
         return false;
     };
+    // A folder of root's that others may enter is none, whatever number its group has.
+    let is_guarded = || stat.st_uid == 0 && stat.st_mode & 0o007 == 0;
     (stat.st_dev, stat.st_ino) == private.state
-        || stat.st_uid == 0 && private.groups.contains(&stat.st_gid)
+        || private.groups.contains(&stat.st_gid) && is_guarded()
 }
 
 /// True if the open file has its name below such a directory now. One whose name can't be found out
@@ -68,7 +70,10 @@ pub(crate) fn is_below_private(file: &File) -> bool {
 mod tests {
     use super::*;
     use crate::{LinkPolicy, ResolveError, Watcher, edit, open_public, resolve, scratch::Scratch};
-    use std::os::unix::fs::chown;
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt, chown},
+    };
 
     #[test]
     fn no_link_leads_into_the_state_directory_or_a_guarded_one() {
@@ -131,6 +136,15 @@ mod tests {
         assert_eq!(look("cache.txt"), None);
         if rustix::process::geteuid().is_root() {
             chown(scratch.path("cache"), Some(0), Some(*GROUPS.start())).unwrap();
+            let close =
+                |mode| fs::set_permissions(scratch.path("cache"), fs::Permissions::from_mode(mode));
+            close(0o775).unwrap();
+            assert_eq!(
+                look("cache.txt"),
+                None,
+                "a folder of a group with such a number"
+            );
+            close(0o770).unwrap();
             for path in paths("cache") {
                 assert_eq!(look(&path), Some(ResolveError::Denied), "{path}");
             }

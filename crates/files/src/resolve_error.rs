@@ -40,7 +40,7 @@ impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ResolveError::NotFound => f.write_str("no such file or folder"),
-            ResolveError::Denied => f.write_str("the server's user may not read it (permissions of the file or of a folder above it)"),
+            ResolveError::Denied => f.write_str("the server's user may not read it (permissions of the file or of a folder above it), or it is in a state directory"),
             ResolveError::LinkDenied => f.write_str("a symbolic link on the way is not followed (`symlinks`)"),
             ResolveError::LinkLoop => f.write_str("symbolic links lead in a circle"),
             ResolveError::LinkDangling => f.write_str("a symbolic link leads to what is not there"),

@@ -11,7 +11,7 @@ use saker_cgi::{
 };
 use saker_config::model::{Member, Protocol};
 use saker_http::Method;
-use saker_pipeline::{Exchange, UpstreamRequest, Via};
+use saker_pipeline::{Exchange, Forwarding, UpstreamRequest, Via};
 
 /// The codec of one request. The frequent ones need no memory of their own.
 pub enum Codec {
@@ -81,6 +81,7 @@ pub fn dialogue(
                 is_http10: tuning.is_http10,
                 closes: exchange.upstream.closes,
                 reads_unknown_codings: !call.manner.is_like_nginx,
+                passes_trailers: passes_trailers(exchange, call),
             };
             let begun = Http1Dialogue::begin(address, request, terms, out);
             Codec::Http1(begun.map_err(Failure::Refused)?)
@@ -99,6 +100,17 @@ fn role(call: &UpstreamRequest) -> Role {
     } else {
         Role::Responder
     }
+}
+
+/// Returns true if trailers of the request go on. Some programs take them for fields of the head, so
+/// they don't where rules set or remove any of these, or a proxy names the client in one. Apache and
+/// nginx pass none.
+pub fn passes_trailers(exchange: &Exchange, call: &UpstreamRequest) -> bool {
+    let is_native = call.manner.terms.is_some();
+    is_native
+        && exchange.client.forwarding == Forwarding::Unknown
+        && !exchange.head.is_edited()
+        && exchange.routing.settings.upstream_fields.is_empty()
 }
 
 /// True if the server has to say that it is ready before it is told content.

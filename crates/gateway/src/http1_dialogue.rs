@@ -35,6 +35,8 @@ pub struct RequestTerms {
     /// A response in an unknown transfer coding is passed on as it comes, to the end of the
     /// connection (RFC 9112 section 6.3), as Apache does.
     pub reads_unknown_codings: bool,
+    /// Trailers of the request go on.
+    pub passes_trailers: bool,
 }
 
 pub struct Http1Dialogue {
@@ -45,6 +47,7 @@ pub struct Http1Dialogue {
     /// The request was of HTTP/1.0, or said that it is the last one.
     is_last: bool,
     reads_unknown_codings: bool,
+    passes_trailers: bool,
     state: State,
     stays: bool,
     /// Trailers of the request.
@@ -100,7 +103,7 @@ impl Http1Dialogue {
         // RFC 9110 section 6.6.2: what comes behind chunks is announced before them.
         let announced = head
             .lines(KnownField::Trailer)
-            .filter(|_| is_chunked)
+            .filter(|_| is_chunked && terms.passes_trailers)
             .map(|names| ("Trailer", names));
         address.upgrade = address.upgrade.filter(|_| !terms.is_http10);
         let upgrade = address
@@ -129,6 +132,7 @@ impl Http1Dialogue {
             is_chunked,
             is_last: terms.is_http10 || terms.closes,
             reads_unknown_codings: terms.reads_unknown_codings,
+            passes_trailers: terms.passes_trailers,
             state: State::Head,
             stays: false,
             trailers: None,
@@ -267,7 +271,7 @@ impl Dialogue for Http1Dialogue {
     }
 
     fn trailers(&mut self, fields: Fields) {
-        self.trailers = Some(fields);
+        self.trailers = Some(fields).filter(|_| self.passes_trailers);
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {

@@ -224,13 +224,17 @@ impl Gateway {
         match link.open(!has_content, |to| {
             http2::encode(head, &address, is_secure, length, to)
         }) {
-            Ok(stream) => Ok(UpstreamExchange::Stream(Box::new(StreamExchange::new(
-                stream,
-                given,
-                has_content,
-                timeout_ms(call, member),
-                (&self.context, exchange.upstream.attempts.counts()),
-            )))),
+            Ok(stream) => {
+                let begun = StreamExchange::new(
+                    stream,
+                    given,
+                    has_content,
+                    timeout_ms(call, member),
+                    (&self.context, exchange.upstream.attempts.counts()),
+                );
+                let begun = begun.with_trailers(codecs::passes_trailers(exchange, call));
+                Ok(UpstreamExchange::Stream(Box::new(begun)))
+            }
             Err(_) => {
                 *content = Some(given);
                 Err(Failure::Unprocessed)

@@ -200,8 +200,13 @@ fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     limit(&mut command, plan.limits);
-    let mut child = command.spawn()?;
-    let pidfd = pidfd_of(&child);
+    Ok(started(command.spawn()?))
+}
+
+/// A child of this process, with the ends of its pipes.
+fn started(mut child: Child) -> Started {
+    let pidfd = Pid::from_raw(child.id().cast_signed())
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let program = Program {
         id: child.id(),
@@ -209,17 +214,12 @@ fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
         pidfd,
         watched: None,
     };
-    Ok(Started {
+    Started {
         program,
         input: input.map(Into::into),
         output: output.map(Into::into),
         errors: errors.map(Into::into),
-    })
-}
-
-fn pidfd_of(child: &Child) -> Option<OwnedFd> {
-    Pid::from_raw(child.id().cast_signed())
-        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+    }
 }
 
 /// Without limits the process is made by posix_spawn, which copies no page tables.

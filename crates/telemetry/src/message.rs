@@ -228,6 +228,9 @@ messages! {
     WATCH_OVERFLOW "SK0513" "files" Warn
         "more files changed than inotify reports at once; everything cached is checked again"
         "Nothing, or raise the sysctl fs.inotify.max_queued_events if it happens often.";
+    ROOT_PRIVATE "SK0514" "files" Warn
+        "a document root is in the state directory; its files are not served"
+        "Move the files to a folder of their own.";
     // 06: logs.
     LOG_WRITE_FAILED "SK0601" "log" Error
         "cannot write an access log; its lines are dropped until it is writable again"

@@ -240,7 +240,12 @@ fn nothing_at_all_and_switches_nobody_asked_for() {
 
 #[test]
 fn trailers_of_requests_go_behind_the_chunks() {
-    let (mut dialogue, head) = begun("POST", &[("Trailer", "X-Sum"), ("TE", "trailers")], None);
+    let terms = RequestTerms {
+        passes_trailers: true,
+        ..RequestTerms::default()
+    };
+    let announced = [("Trailer", "X-Sum"), ("TE", "trailers")];
+    let (mut dialogue, head) = begun_with("POST", &announced, None, terms);
     assert!(
         head.contains("Trailer: X-Sum\r\n") && !head.contains("TE:"),
         "{head}"
@@ -256,6 +261,14 @@ fn trailers_of_requests_go_behind_the_chunks() {
         "5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n"
     );
     // Nothing announces what can't come.
-    let (_, head) = begun("POST", &[("Trailer", "X-Sum")], Some(5));
+    let (_, head) = begun_with("POST", &announced, Some(5), terms);
     assert!(!head.contains("Trailer"), "{head}");
+    // Where they don't go on, neither does what announces them.
+    let (mut dialogue, head) = begun("POST", &announced, None);
+    assert!(!head.contains("Trailer"), "{head}");
+    let (mut fields, mut out) = (Fields::new(), Vec::new());
+    fields.append("X-Sum", &b"5"[..]);
+    dialogue.trailers(fields);
+    Dialogue::end(&mut dialogue, &mut out);
+    assert_eq!(out, b"0\r\n\r\n");
 }

@@ -31,6 +31,7 @@ pub struct StreamExchange {
     limit: IdleLimit,
     pub hints: Hints,
     hint_count: usize,
+    passes_trailers: bool,
     counts: Option<Rc<AttemptCounts>>,
 }
 
@@ -53,7 +54,16 @@ impl StreamExchange {
             limit: IdleLimit::new(context, timeout_ms),
             hints: Hints::default(),
             hint_count: 0,
+            passes_trailers: true,
             counts,
+        }
+    }
+
+    /// `passes`: trailers of the request go on.
+    pub fn with_trailers(self, passes: bool) -> StreamExchange {
+        StreamExchange {
+            passes_trailers: passes,
+            ..self
         }
     }
 
@@ -200,7 +210,7 @@ impl StreamExchange {
                     self.untold = Some(chunk).filter(|chunk| !chunk.is_empty());
                 }
                 Poll::Ready(None) => {
-                    let trailers = content.trailers();
+                    let trailers = content.trailers().filter(|_| self.passes_trailers);
                     self.stream.end(trailers);
                     self.content = None;
                     has_told = true;

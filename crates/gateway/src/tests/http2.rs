@@ -13,7 +13,7 @@ use http::{HeaderMap, Request, Response};
 use saker_config::model::{Backend, BackendAddress, Member, Protocol, Tuning, Upstream};
 use saker_gateway::Gateway;
 use saker_http::{Fields, RequestHead, Version};
-use saker_pipeline::{Body, BodyError, Chunk, Exchange, Forwarder, RequestBody};
+use saker_pipeline::{Body, BodyError, Chunk, Exchange, Forwarder, ProxyOptions, RequestBody};
 use saker_testkit::TempDir;
 use std::{
     cell::RefCell,
@@ -253,6 +253,12 @@ fn trailers_go_both_ways() {
         typed.say(b"hello");
         typed.end();
         exchange.body = Box::new(typed);
+        // A native route.
+        let call = exchange.upstream.call.as_mut().unwrap();
+        call.manner = Arc::new(ProxyOptions {
+            terms: Some(Arc::default()),
+            ..ProxyOptions::default()
+        });
         let mut response = bench::answer(&gateway, &mut exchange).await;
         let Body::Stream(mut stream) = std::mem::take(&mut response.body) else {
             panic!("no stream")

@@ -5,9 +5,7 @@
 //! child; so where there is a broker, it starts them, as it does CGI programs. If the broker
 //! refuses, nothing is started.
 
-use super::{
-    Handle, Program, ProgramLimits, ProgramPlan, Spawner, Started, pidfd_of, process, start_with,
-};
+use super::{ProgramLimits, ProgramPlan, Spawner, Started, process, start_with, started};
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -73,20 +71,7 @@ fn start_here(mut command: Command, has_input: bool, errors: Errors) -> io::Resu
         Errors::Dropped => Stdio::null(),
         Errors::Shared => Stdio::inherit(),
     });
-    let mut child = command.spawn()?;
-    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let program = Program {
-        id: child.id(),
-        pidfd: pidfd_of(&child),
-        child: Some(Handle::Own(child)),
-        watched: None,
-    };
-    Ok(Started {
-        program,
-        input: input.map(Into::into),
-        output: output.map(Into::into),
-        errors: errors.map(Into::into),
-    })
+    Ok(started(command.spawn()?))
 }
 
 fn environment(command: &Command) -> Vec<(OsString, OsString)> {

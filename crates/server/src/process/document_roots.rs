@@ -1,4 +1,4 @@
-//! Warnings about document roots that do not exist.
+//! Warnings about document roots that do not exist, or lie in the state directory.
 //!
 //! Called by: the start and each reload.
 //! Caveat: only certain cases are reported; a root that can't be examined may exist for the users
@@ -6,10 +6,11 @@
 
 use saker_config::Model;
 use saker_telemetry::{error_log, message};
-use std::{fs, io::ErrorKind};
+use std::{fs, io::ErrorKind, path::Path};
 
-/// Logs every site whose document root does not exist.
-pub fn report_missing(model: &Model) {
+/// Logs every site whose document root does not exist, or has files that are never served.
+pub fn report_unusable(model: &Model) {
+    let state_dir = model.server.state_dir.canonicalize().ok();
     let roots = model
         .sites
         .iter()
@@ -19,6 +20,14 @@ pub fn report_missing(model: &Model) {
         if missing {
             let facts = format_args!("{} ({})", root.display(), site.origin);
             error_log::log(&message::ROOT_MISSING, facts);
+        }
+        let is_private = |state_dir: &Path| {
+            root.canonicalize()
+                .is_ok_and(|root| root.starts_with(state_dir))
+        };
+        if state_dir.as_deref().is_some_and(is_private) {
+            let facts = format_args!("{} ({})", root.display(), site.origin);
+            error_log::log(&message::ROOT_PRIVATE, facts);
         }
     }
 }

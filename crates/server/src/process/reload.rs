@@ -171,7 +171,7 @@ impl Supervisor {
         read.warnings.extend(warnings);
         let generation = Arc::new(generation.with_identities(&tls.identities));
         access_logs::open_logs(&generation, &self.shared)?;
-        document_roots::report_missing(&generation.model);
+        document_roots::report_unusable(&generation.model);
         let acme = self.acme.prepare(&generation)?;
         let (metrics, console) = (&generation.model.metrics, &generation.model.console);
         let metrics = self

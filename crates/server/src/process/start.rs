@@ -297,7 +297,7 @@ fn supervise(
         .with_identities(&tls.identities);
     let generation = Arc::new(generation);
     access_logs::open_logs(&generation, &shared).map_err(Failure::Start)?;
-    document_roots::report_missing(&generation.model);
+    document_roots::report_unusable(&generation.model);
     if !held.listeners.has_predecessor() && !held.listeners.has_inherited() {
         page_cache::open(&generation.model, &shared);
     }

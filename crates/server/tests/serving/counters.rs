@@ -65,6 +65,25 @@ fn what_is_missing_is_named() {
     });
 }
 
+#[test]
+fn what_lies_in_the_state_directory_is_named_and_not_served() {
+    let dir = folder("counters-private");
+    dir.write("state/www/a.txt", "key").unwrap();
+    std::os::unix::fs::symlink(dir.join("state/www"), dir.join("www/link")).unwrap();
+    let site =
+        "symlinks = \"follow\"\n\n[[site]]\nnames = [\"b.test\"]\nroot = \"{dir}/state/www\"";
+    let saker = operate::start_in(dir, &configuration("", site));
+    let mut client = saker.connect().unwrap();
+    assert_eq!(client.get("/link/a.txt").unwrap().status, 403);
+    let request = "GET /a.txt HTTP/1.1\r\nHost: b.test\r\n\r\n";
+    client.send(request).unwrap();
+    assert_eq!(client.read_response().unwrap().status, 403);
+    wait_until("it is named", || {
+        let log = saker.server.stderr();
+        log.contains("SK0514: a document root is in the state directory")
+    });
+}
+
 /// A user namespace of its own has limits of its own on inotify. Where one is reached, a message
 /// says so, and each change is still served at once.
 fn without_watches(name: &str, limit: &str, message: &str) {

@@ -6,8 +6,13 @@
 use crate::operate;
 use saker_testkit::{Saker, TempDir, free_port, keep_waiting, require};
 use std::{
+    fs,
     io::{Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
     process::Command,
     sync::mpsc::{Receiver, Sender, channel},
     thread,
@@ -233,16 +238,28 @@ fn what_is_no_file_is_not_told_to_a_program() {
     assert_eq!(seen.recv_timeout(LONG).ok(), Some(()));
 }
 
-/// Both ways, through HTTP/1.1 on both sides.
-#[test]
-fn trailers_pass() {
-    let dir = TempDir::new("gateway-trailers").unwrap();
-    let listener = UnixListener::bind(dir.join("backend.sock")).unwrap();
+/// More than is read ahead for a length.
+const CONTENT_BYTES: usize = 40_000;
+
+/// An upstream of one request, which answers with trailers; what it was told.
+fn trailing_upstream(socket: &Path) -> Receiver<String> {
+    let listener = UnixListener::bind(socket).unwrap();
+    // Servers may have changed their user.
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o777)).unwrap();
     let (sender, heard) = channel();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
-        while !all.ends_with(b"X-Ask: 1\r\n\r\n") {
+        // The end of chunks, that of their trailers, or of content with a length.
+        let is_over = |all: &[u8]| {
+            let has_length = all
+                .windows(16)
+                .any(|part| part.eq_ignore_ascii_case(b"\r\ncontent-length"));
+            all.ends_with(b"\r\n0\r\n\r\n")
+                || all.ends_with(b"X-Ask: 1\r\n\r\n")
+                || has_length && all.iter().filter(|byte| **byte == b'y').count() >= CONTENT_BYTES
+        };
+        while !is_over(&all) {
             let count = stream.read(&mut bytes).unwrap();
             all.extend_from_slice(&bytes[..count]);
             if count == 0 {
@@ -257,32 +274,85 @@ fn trailers_pass() {
         // Until the gateway closes its connection.
         let _ = stream.read(&mut bytes);
     });
-    let configuration = format!(
-        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\n\
-         root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"http+unix:{}\"\n",
-        dir.join("backend.sock").display()
-    );
-    let saker = operate::native(&configuration).start(dir);
+    heard
+}
+
+/// Sends content with trailers; returns what the upstream was told, and the response.
+fn with_trailers(saker: &Saker, heard: &Receiver<String>) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(saker.server.address()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    // More than is read ahead for a length.
-    let content = format!("{:x}\r\n{}\r\n", 40_000, "y".repeat(40_000));
+    let content = format!("{CONTENT_BYTES:x}\r\n{}\r\n", "y".repeat(CONTENT_BYTES));
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Ask\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
     stream
         .write_all(format!("{head}{content}0\r\nX-Ask: 1\r\n\r\n").as_bytes())
         .unwrap();
     let told = heard.recv_timeout(LONG).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (told, answer)
+}
+
+fn native_with_trailers(server: &str, route: &str) -> (String, String) {
+    let dir = TempDir::new("gateway-trailers").unwrap();
+    let heard = trailing_upstream(&dir.join("backend.sock"));
+    let configuration = format!(
+        "[server]\nworkers = 1\nstate_dir = \"{{dir}}/state\"\n{server}\n[[listener]]\naddress = \"{{address}}\"\n\n[[site]]\nnames = [\"*\"]\n\
+         root = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"http+unix:{}\"\n{route}",
+        dir.join("backend.sock").display()
+    );
+    let saker = operate::native(&configuration).start(dir);
+    with_trailers(&saker, &heard)
+}
+
+/// Both ways, through HTTP/1.1 on both sides.
+#[test]
+fn trailers_pass() {
+    let (told, answer) = native_with_trailers("", "");
     assert!(
         told.contains("Trailer: X-Ask\r\n") && told.ends_with("0\r\nX-Ask: 1\r\n\r\n"),
         "{told}"
     );
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
     assert!(
         answer.contains("Trailer: X-Sum\r\n")
             && answer.ends_with("3\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n"),
         "{answer}"
     );
+}
+
+/// Some programs take trailers for fields of the head, where rules have set or removed these.
+#[test]
+fn trailers_do_not_pass_by_rules() {
+    let is_without = |told: &str| !told.contains("X-Ask") && told.contains("yyy");
+    for (server, route) in [
+        ("", "upstream_headers = { X-Ask = { remove = true } }\n"),
+        ("", "request = { headers = { X-Ask = false } }\n"),
+        ("trusted_proxies = [\"192.0.2.1\"]\n", ""),
+    ] {
+        let (told, answer) = native_with_trailers(server, route);
+        assert!(is_without(&told), "{server}{route}{told}");
+        assert!(answer.contains("X-Sum: 6\r\n"), "{answer}");
+    }
+    let dir = TempDir::new("gateway-trailers-nginx").unwrap();
+    let heard = trailing_upstream(&dir.join("backend.sock"));
+    let configuration = format!(
+        "events {{}}\nhttp {{ server {{ listen {{address}}; location / {{ proxy_http_version 1.1; proxy_request_buffering off;\n\
+         proxy_pass http://unix:{}:/; }} }} }}\n",
+        dir.join("backend.sock").display()
+    );
+    let saker = operate::nginx(&configuration).start(dir);
+    let (told, _) = with_trailers(&saker, &heard);
+    assert!(is_without(&told), "nginx: {told}");
+    let dir = TempDir::new("gateway-trailers-apache").unwrap();
+    let heard = trailing_upstream(&dir.join("backend.sock"));
+    let configuration = format!(
+        "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoadModule authz_core_module modules/mod_authz_core.so\n\
+         LoadModule proxy_module modules/mod_proxy.so\nLoadModule proxy_http_module modules/mod_proxy_http.so\n\
+         ServerName a\nListen {{address}}\nProxyPass / unix:{}|http://app/\n",
+        dir.join("backend.sock").display()
+    );
+    let saker = operate::apache(&configuration).start(dir);
+    let (told, _) = with_trailers(&saker, &heard);
+    assert!(is_without(&told), "Apache: {told}");
 }
 
 /// Answers each connection's request with hints, and later with the response.
