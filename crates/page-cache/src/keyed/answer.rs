@@ -203,6 +203,8 @@ fn take_range(
             fields.remove("Accept-Ranges");
             let kind = fields.first("Content-Type").map(<[u8]>::to_vec);
             *response = byteranges::response(boundaries, kind.as_deref(), fields, content, &parts);
+            // A head that is ready gets no more fields, and those of the rules are not there yet.
+            response.fields_mut().remove("Content-Length");
         }
         RangeOutcome::Unsatisfiable => set_unsatisfiable(response, length),
     }

@@ -321,10 +321,10 @@ fn fields_of_the_authorizer_survive_connection_and_trailers() {
         &format!("{authorize}{}", routes(&recorder, "")),
     );
     // More than is read ahead, so that it goes on in chunks, and trailers with it.
-    let content = "a".repeat(0x5000);
+    let content = format!("{}{}", "a".repeat(0x5000 - LAST.1.len()), LAST.1);
     let request = format!(
         "POST /http/x HTTP/1.1\r\nHost: localhost\r\nConnection: close, Remote-User, remote_user\r\nTransfer-Encoding: chunked\r\n\r\n\
-         5000\r\n{content}\r\n0\r\nRemote-User: forged-value\r\nREMOTE_USER: forged-value\r\nX_Forwarded_For: forged-value\r\nX-Sum: last-value\r\n\r\n"
+         5000\r\n{content}\r\n0\r\nRemote-User: forged-value\r\nREMOTE_USER: forged-value\r\nX_Forwarded_For: forged-value\r\nX-Sum: forged-value\r\n\r\n"
     );
     let answer = tls_exchange(
         saker.server.address(),

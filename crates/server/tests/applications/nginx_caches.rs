@@ -297,6 +297,10 @@ fn ranges_of_missing_pages_are_parts() {
         matches!(status, 200 | 206) && range.is_empty(),
         "{status} {range}"
     );
+    assert_eq!(site.get("/d"), both("HIT", "answer 4"));
+    let (status, _, (result, text)) = ask("/d", "bytes=0-1,4-5");
+    assert_eq!((status, result.as_str()), (206, "HIT"));
+    assert!(text.contains("bytes 4-5/8"), "{text}");
 }
 
 /// A response that `no_cache` keeps out of the cache must not get in behind the client's back.
